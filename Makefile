@@ -1,0 +1,76 @@
+# The front door. Everything happens under build/; programs land in build/<preset>/bin/.
+
+BIN := build/release/bin
+PEERS := build/peers/bin/python
+
+# Real data sets, where they lie beside the repository; tests that need them skip otherwise.
+ifeq ($(TUTTI_DATA_DIR),)
+ifneq ($(wildcard ../shared/data),)
+TEST_ENV := TUTTI_DATA_DIR=$(abspath ../shared/data)
+endif
+endif
+
+# Which tests the sanitizer runs take, as ctest's -R. Under tsan only what has threads is worth its time; the demo's
+# arithmetic is never.
+ASAN_FILTER ?= .
+TSAN_TARGETS ?= core_test kernels_test runtime_test integration_test
+TSAN_FILTER ?= ^(core|kernels|runtime|integration)$$
+FUZZ_SECONDS ?= 600
+
+.PHONY: demo build test bench interop asan tsan soak lint clean setup
+.DEFAULT_GOAL := build
+
+setup:
+	@scripts/setup
+
+build: setup
+	@cmake --preset release >/dev/null
+	@cmake --build build/release
+
+demo: setup
+	@cmake --preset release >/dev/null
+	@cmake --build build/release --target mnist_mlp
+	@$(BIN)/mnist_mlp
+
+test: build
+	@cd build/release && $(TEST_ENV) ctest --output-on-failure $(CTEST_FLAGS)
+
+bench: build
+	@benchmarks/run
+
+interop: build build/interop/cases.done
+	@$(BIN)/interop_runner build/interop/cases
+	@$(BIN)/op_table_dump >build/interop/op_table.json
+	@$(PEERS) tests/interop/check_op_table.py <build/interop/op_table.json
+
+build/interop/cases.done: build/peers/installed $(wildcard tests/interop/*.py)
+	@$(PEERS) tests/interop/generate_cases.py build/interop/cases
+	@touch $@
+
+build/peers/installed: tests/interop/requirements.txt
+	@scripts/setup
+	@python3 -m venv build/peers
+	@$(PEERS) -m pip install --quiet --disable-pip-version-check -r $<
+	@touch $@
+
+asan tsan: setup
+	@cmake --preset $@ >/dev/null
+	@cmake --build build/$@ $(if $(filter tsan,$@),--target $(TSAN_TARGETS))
+	@cd build/$@ && $(TEST_ENV) OMP_NUM_THREADS=$(if $(filter tsan,$@),1,2) \
+	  ctest --output-on-failure -R '$(if $(filter asan,$@),$(ASAN_FILTER),$(TSAN_FILTER))' -E '^demo_' $(CTEST_FLAGS)
+
+# TUTTI_STRESS multiplies the steps of the tests that race threads: 20 makes them 10,000 on each of 8 threads.
+soak: build
+	@scripts/setup --dev
+	@cd build/release && $(TEST_ENV) TUTTI_STRESS=20 ctest --output-on-failure
+	@TUTTI_STRESS=20 $(MAKE) --no-print-directory tsan
+	@cmake --preset fuzz >/dev/null
+	@cmake --build build/fuzz --target graph_def_fuzzer graph_def_seeds
+	@scripts/fuzz graph_def_fuzzer $(FUZZ_SECONDS)
+
+lint:
+	@scripts/setup --dev
+	@scripts/lint
+
+clean:
+	rm -rf build
