@@ -1,0 +1,274 @@
+#include "tutti/core/allocator.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstdlib>
+#include <new>
+
+#include "tutti/core/mutex.h"
+
+#if defined(__SANITIZE_ADDRESS__)
+#define TUTTI_ASAN_ 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define TUTTI_ASAN_ 1
+#endif
+#endif
+#if defined(TUTTI_ASAN_)
+#include <sanitizer/asan_interface.h>
+#endif
+
+namespace tutti {
+
+namespace {
+
+// A block is a header and the data behind it. While lent, the header holds the Buffer and the count of
+// its shared_ptr; while free, the link to the next free block. So a tensor costs one block and no malloc.
+constexpr std::size_t kHeaderBytes = 128;
+static_assert(kHeaderBytes % kTensorAlignment == 0);
+
+// No tensor is larger. Keeps the sums below from overflowing.
+constexpr std::size_t kMaxBytes = std::size_t{1} << 40;
+
+// Under the address sanitizer a read or write past the bytes asked for, or of a block given back, is
+// an error, as it would be with memory from malloc.
+void fence_data([[maybe_unused]] void* block, [[maybe_unused]] std::size_t bytes,
+                [[maybe_unused]] std::size_t capacity) {
+#if defined(TUTTI_ASAN_)
+  char* data = static_cast<char*>(block) + kHeaderBytes;
+  ASAN_POISON_MEMORY_REGION(data, capacity);
+  ASAN_UNPOISON_MEMORY_REGION(data, bytes);
+#endif
+}
+
+// Null when there is none.
+void* system_allocate(std::size_t data_bytes) {
+  void* block = nullptr;
+  if (posix_memalign(&block, kTensorAlignment, kHeaderBytes + data_bytes) != 0) return nullptr;
+  return block;
+}
+
+void system_free(void* block) { std::free(block); }
+
+// Places the Buffer and its count in a block that is there already. `Home` takes the block back.
+template <typename T, typename Home>
+class BlockAllocator {
+ public:
+  using value_type = T;
+
+  BlockAllocator(Home home, void* block) : home_(home), block_(block) {}
+  template <typename U>
+  BlockAllocator(const BlockAllocator<U, Home>& other) : home_(other.home_), block_(other.block_) {}  // NOLINT
+
+  T* allocate(std::size_t) {
+    static_assert(sizeof(T) <= kHeaderBytes && alignof(T) <= kTensorAlignment);
+    return static_cast<T*>(block_);
+  }
+  void deallocate(T* header, std::size_t) { home_.give_back(header); }
+
+  template <typename U>
+  bool operator==(const BlockAllocator<U, Home>& other) const {
+    return block_ == other.block_;
+  }
+
+ private:
+  template <typename U, typename H>
+  friend class BlockAllocator;
+
+  Home home_;
+  void* block_;
+};
+
+template <typename Home>
+BufferPtr make_buffer(void* block, std::size_t bytes, Home home) {
+  return std::allocate_shared<Buffer>(BlockAllocator<Buffer, Home>(home, block),
+                                      static_cast<char*>(block) + kHeaderBytes, bytes);
+}
+
+struct HeapHome {
+  void give_back(void* block) const { system_free(block); }
+};
+
+class HeapAllocator : public Allocator {
+ public:
+  BufferPtr allocate(std::size_t bytes) override {
+    if (bytes > kMaxBytes) return nullptr;
+    void* block = system_allocate(bytes);
+    if (!block) return nullptr;
+    return make_buffer(block, bytes, HeapHome{});
+  }
+  AllocatorStats stats() const override { return {}; }
+};
+
+// Size classes: multiples of 64 bytes up to 1 KB, then 8 to each doubling, so that at most 1/8 is wasted.
+constexpr std::size_t kFineStep = 64;
+constexpr std::size_t kFineLimit = 1024;
+constexpr int kFineClasses = kFineLimit / kFineStep;
+constexpr int kStepsPerDoubling = 8;
+constexpr int kNumClasses = kFineClasses + kStepsPerDoubling * (std::bit_width(kMaxBytes) - std::bit_width(kFineLimit));
+
+// REQUIRES: bytes <= kMaxBytes.
+int class_of(std::size_t bytes) {
+  if (bytes <= kFineLimit) return bytes == 0 ? 0 : static_cast<int>((bytes - 1) / kFineStep);
+  const std::size_t last = bytes - 1;
+  const int doubling = std::bit_width(last) - std::bit_width(kFineLimit);
+  const auto eighth = static_cast<int>(last >> (std::bit_width(last) - 4)) - kStepsPerDoubling;
+  return kFineClasses + doubling * kStepsPerDoubling + eighth;
+}
+
+// Bytes of data in a block of the class.
+std::size_t class_bytes(int size_class) {
+  if (size_class < kFineClasses) return (size_class + 1) * kFineStep;
+  const int doubling = (size_class - kFineClasses) / kStepsPerDoubling;
+  const int eighth = (size_class - kFineClasses) % kStepsPerDoubling;
+  return static_cast<std::size_t>(kStepsPerDoubling + 1 + eighth) * ((kFineLimit / kStepsPerDoubling) << doubling);
+}
+
+// The free lists and the account. Lives until the allocator is gone and every block is back.
+class PoolCore {
+ public:
+  explicit PoolCore(std::size_t limit_bytes) : limit_bytes_(limit_bytes) {}
+  ~PoolCore() {
+    MutexLock lock(mu_);
+    trim_to(0);
+  }
+  PoolCore(const PoolCore&) = delete;
+  PoolCore& operator=(const PoolCore&) = delete;
+
+  // Null when memory is exhausted.
+  void* take(int size_class) TUTTI_EXCLUDES(mu_) {
+    {
+      MutexLock lock(mu_);
+      ++stats_.allocations;
+      if (FreeBlock* block = free_[size_class]) {
+        free_[size_class] = block->next;
+        lend(block_bytes(size_class));
+        return block;
+      }
+    }
+    return take_new(size_class);
+  }
+
+  void give_back(void* block, int size_class) TUTTI_EXCLUDES(mu_) {
+    fence_data(block, 0, class_bytes(size_class));
+    std::shared_ptr<PoolCore> last_owner;  // dropped after the lock: it may delete this
+    MutexLock lock(mu_);
+    free_[size_class] = new (block) FreeBlock{free_[size_class]};
+    stats_.bytes_in_use -= block_bytes(size_class);
+    if (stats_.bytes_in_use == 0) last_owner.swap(self_);
+  }
+
+  // Called by the allocator when it goes: `self` (this) then stays until the last block is back.
+  void keep_until_returned(std::shared_ptr<PoolCore> self) TUTTI_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    if (stats_.bytes_in_use != 0) self_.swap(self);
+  }
+
+  AllocatorStats stats() const TUTTI_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    return stats_;
+  }
+
+ private:
+  struct FreeBlock {
+    FreeBlock* next;
+  };
+
+  static std::int64_t block_bytes(int size_class) {
+    return static_cast<std::int64_t>(kHeaderBytes + class_bytes(size_class));
+  }
+
+  void lend(std::int64_t bytes) TUTTI_REQUIRES(mu_) {
+    stats_.bytes_in_use += bytes;
+    if (stats_.bytes_in_use > stats_.peak_bytes_in_use) stats_.peak_bytes_in_use = stats_.bytes_in_use;
+  }
+
+  // The system is asked with the lock free, since it may take long; the block is in the account before.
+  void* take_new(int size_class) TUTTI_EXCLUDES(mu_) {
+    const std::int64_t bytes = block_bytes(size_class);
+    {
+      MutexLock lock(mu_);
+      ++stats_.system_allocations;
+      if (limit_bytes_ != 0) {
+        const std::int64_t room = static_cast<std::int64_t>(std::min(limit_bytes_, 2 * kMaxBytes)) - bytes;
+        if (stats_.bytes_reserved > room) trim_to(room);
+        if (stats_.bytes_reserved > room) return nullptr;
+      }
+      stats_.bytes_reserved += bytes;
+      lend(bytes);
+    }
+    void* block = system_allocate(class_bytes(size_class));
+    if (block) return block;
+
+    {
+      MutexLock lock(mu_);
+      trim_to(0);
+    }
+    block = system_allocate(class_bytes(size_class));
+    if (block) return block;
+
+    MutexLock lock(mu_);
+    stats_.bytes_reserved -= bytes;
+    stats_.bytes_in_use -= bytes;
+    return nullptr;
+  }
+
+  // Frees unused blocks, the largest first, until no more than `bytes` are reserved or none is left.
+  void trim_to(std::int64_t bytes) TUTTI_REQUIRES(mu_) {
+    for (int size_class = kNumClasses - 1; size_class >= 0; --size_class) {
+      while (free_[size_class]) {
+        if (stats_.bytes_reserved <= bytes) return;
+        FreeBlock* block = free_[size_class];
+        free_[size_class] = block->next;
+        stats_.bytes_reserved -= block_bytes(size_class);
+        system_free(block);
+      }
+    }
+  }
+
+  const std::size_t limit_bytes_;
+  mutable Mutex mu_;
+  std::array<FreeBlock*, kNumClasses> free_ TUTTI_GUARDED_BY(mu_) = {};
+  AllocatorStats stats_ TUTTI_GUARDED_BY(mu_);
+  // Set while blocks are out and the allocator is gone.
+  std::shared_ptr<PoolCore> self_ TUTTI_GUARDED_BY(mu_);
+};
+
+struct PoolHome {
+  PoolCore* core;  // outlives its blocks
+  int size_class;
+  void give_back(void* block) const { core->give_back(block, size_class); }
+};
+
+class PoolAllocator : public Allocator {
+ public:
+  explicit PoolAllocator(std::size_t limit_bytes) : core_(std::make_shared<PoolCore>(limit_bytes)) {}
+  ~PoolAllocator() override { core_->keep_until_returned(core_); }
+
+  BufferPtr allocate(std::size_t bytes) override {
+    if (bytes > kMaxBytes) return nullptr;
+    const int size_class = class_of(bytes);
+    void* block = core_->take(size_class);
+    if (!block) return nullptr;
+    fence_data(block, bytes, class_bytes(size_class));
+    return make_buffer(block, bytes, PoolHome{core_.get(), size_class});
+  }
+  AllocatorStats stats() const override { return core_->stats(); }
+
+ private:
+  const std::shared_ptr<PoolCore> core_;
+};
+
+}  // namespace
+
+Allocator& heap_allocator() {
+  static HeapAllocator allocator;
+  return allocator;
+}
+
+std::unique_ptr<Allocator> make_pool_allocator(std::size_t limit_bytes) {
+  return std::make_unique<PoolAllocator>(limit_bytes);
+}
+
+}  // namespace tutti
