@@ -1,0 +1,73 @@
+#include "tutti/graph/graph_def.h"
+
+#include <google/protobuf/text_format.h>
+
+#include <algorithm>
+
+#include "proto/graph.pb.h"
+#include "tutti/graph/function.h"
+#include "tutti/graph/internal/graph_importer.h"
+#include "tutti/graph/internal/node_def_writer.h"
+#include "tutti/graph/internal/proto_util.h"
+
+namespace tutti {
+namespace {
+
+// What we read: above every version that TensorFlow has used, since unknown things are refused one by one.
+constexpr int kConsumerVersion = 1'000'000;
+
+Status check_versions(const tensorflow::VersionDef& versions) {
+  if (versions.min_consumer() > kConsumerVersion) {
+    return invalid_argument("GraphDef asks for a consumer of version ", versions.min_consumer(), ", this is ",
+                            kConsumerVersion);
+  }
+  const auto& bad = versions.bad_consumers();
+  if (std::find(bad.begin(), bad.end(), kConsumerVersion) != bad.end()) {
+    return invalid_argument("GraphDef refuses consumers of version ", kConsumerVersion);
+  }
+  return {};
+}
+
+tensorflow::GraphDef to_graph_def(const Graph& graph) {
+  tensorflow::GraphDef def;
+  Status status = parse_message(graph.origin(), "origin", &def);
+  TUTTI_CHECK(status.ok(), status);
+  for (const Node* node : graph.nodes()) write_node_def(*node, graph_input_name, def.add_node());
+  const FunctionLibrary& library = graph.library();
+  for (const std::string& name : library.names()) {
+    status = parse_message(library.serialized(name), name, def.mutable_library()->add_function());
+    TUTTI_CHECK(status.ok(), status);
+    if (std::string gradient = library.gradient_of(name); !gradient.empty()) {
+      auto* entry = def.mutable_library()->add_gradient();
+      entry->set_function_name(name);
+      entry->set_gradient_func(gradient);
+    }
+  }
+  return def;
+}
+
+}  // namespace
+
+Status import_graph_def(std::string_view bytes, Graph& graph, const ImportOptions& options) {
+  tensorflow::GraphDef def;
+  TUTTI_RETURN_IF_ERROR(parse_message(bytes, "GraphDef", &def));
+  TUTTI_RETURN_IF_ERROR(check_versions(def.versions()));
+  if (!options.prefix.empty()) TUTTI_RETURN_IF_ERROR(check_node_name(options.prefix));
+  GraphImporter importer(graph, GraphImporter::Dialect::kGraph);
+  importer.set_prefix(options.prefix);
+  TUTTI_RETURN_IF_ERROR(importer.add_functions(def.library()));
+  TUTTI_RETURN_IF_ERROR(importer.add_nodes(*def.mutable_node()));
+  importer.keep_rest(std::move(def));
+  importer.commit();
+  return {};
+}
+
+std::string export_graph_def(const Graph& graph) { return serialize(to_graph_def(graph)); }
+
+std::string graph_def_text(const Graph& graph) {
+  std::string text;
+  google::protobuf::TextFormat::PrintToString(to_graph_def(graph), &text);
+  return text;
+}
+
+}  // namespace tutti

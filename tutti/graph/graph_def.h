@@ -1,0 +1,25 @@
+// GraphDef in and out.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "tutti/graph/graph.h"
+
+namespace tutti {
+
+struct ImportOptions {
+  std::string prefix;  // put before every name, with a '/'
+};
+
+// Adds the nodes and functions of a serialised GraphDef. All or nothing: on an error `graph` keeps its
+// nodes as they were. Nodes may come in any order. Errors name the node: unknown op (kNotFound), duplicate
+// or bad name, missing input, wrong arity, type, attribute or shape, a cycle, truncated bytes (kInvalidArgument).
+Status import_graph_def(std::string_view bytes, Graph& graph, const ImportOptions& options = {});
+
+// Everything in the graph, with what we do not model (unknown fields, debug information) as it came.
+std::string export_graph_def(const Graph& graph);
+// The same as text, for people.
+std::string graph_def_text(const Graph& graph);
+
+}  // namespace tutti

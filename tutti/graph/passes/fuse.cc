@@ -1,0 +1,319 @@
+// Two fusions.
+//
+// Products: MatMul -> BiasAdd (or the addition of a vector) -> activation becomes one _FusedMatMul, when nothing else
+// needs what lies between.
+//
+// Element-wise chains: a tree of fusable nodes, each read by the next alone, becomes one _FusedElementwise, which runs
+// block by block in the cache. Only where every operand provably has the shape of the result or is a scalar, so
+// that no broadcasting is left. Shapes are compared by class: values whose shapes must be equal in every step are of
+// one class, also where dimensions are open.
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <unordered_map>
+#include <utility>
+
+#include "tutti/graph/passes/passes.h"
+
+namespace tutti {
+namespace {
+
+constexpr std::size_t kMaxSteps = 24;   // of one fused chain
+constexpr std::size_t kMaxInputs = 12;  // likewise: more would not stay in the first-level cache
+
+// Who reads what, kept while nodes are replaced.
+class Uses {
+ public:
+  explicit Uses(const FunctionBody& body) {
+    for (const Node* target : body.targets) followers_[target] += 1;
+    for (Node* node : body.graph->nodes()) {
+      for (const Output& input : node->inputs()) readers_[input.node].push_back(node);
+      for (Node* before : node->control_inputs()) followers_[before] += 1;
+    }
+  }
+  // The node that alone reads output 0 of `node`, once; null when there is none, more, or anything else waits for it.
+  Node* only_reader(const Node* node) const {
+    auto it = readers_.find(node);
+    if (it == readers_.end() || it->second.size() != 1 || node->num_outputs() != 1 || followers_.contains(node))
+      return nullptr;
+    return it->second.front();
+  }
+
+ private:
+  std::unordered_map<const Node*, std::vector<Node*>> readers_;
+  std::unordered_map<const Node*, int> followers_;
+};
+
+std::vector<Node*> control_inputs_of(const std::vector<Node*>& nodes) {
+  std::set<Node*> seen;
+  std::vector<Node*> all;
+  for (const Node* node : nodes) {
+    for (Node* before : node->control_inputs()) {
+      if (seen.insert(before).second) all.push_back(before);
+    }
+  }
+  return all;
+}
+
+// Puts fused nodes in the place of others. Uses are moved and nodes removed in one sweep at the end, so that a pass
+// is linear in the graph.
+class Replacements {
+ public:
+  explicit Replacements(FunctionBody& body) : body_(body), graph_(*body.graph) {}
+
+  // A node in the place of the last of `replaced`, which are listed sources first.
+  Status add(const std::vector<Node*>& replaced, NodeSpec spec) {
+    Node& last = *replaced.back();
+    spec.name = graph_.unique_name(str_cat(last.name(), "/fused"));
+    spec.device = last.requested_device();
+    spec.control_inputs = control_inputs_of(replaced);
+    if (const AttrValue* colocation = last.find_attr("_class")) spec.attrs["_class"] = *colocation;
+    TUTTI_ASSIGN_OR_RETURN(Node * fused, graph_.add_exact(std::move(spec)));
+    fused_[&last] = fused;
+    gone_.insert(gone_.end(), replaced.begin(), replaced.end());
+    return {};
+  }
+
+  // What reads or waits for a replaced node, by an edge or as a target, reads or waits for the new one.
+  void finish() {
+    if (gone_.empty()) return;
+    graph_.rewrite_inputs([this](Output value) { return Output(current(value.node), value.index); });
+    for (Node* node : graph_.nodes()) {
+      std::vector<Node*> before(node->control_inputs().begin(), node->control_inputs().end());
+      if (move_all(before)) graph_.set_control_inputs(*node, std::move(before));
+    }
+    move_all(body_.targets);
+    for (Node* node : gone_) graph_.remove(*node);
+  }
+
+ private:
+  Node* current(Node* node) const {
+    auto it = fused_.find(node);
+    return it == fused_.end() ? node : it->second;
+  }
+  // Whether any of them moved.
+  bool move_all(std::vector<Node*>& nodes) const {
+    bool moved = false;
+    for (Node*& node : nodes) {
+      Node* now = current(node);
+      moved |= now != node;
+      node = now;
+    }
+    return moved;
+  }
+
+  FunctionBody& body_;
+  Graph& graph_;
+  std::unordered_map<const Node*, Node*> fused_;
+  std::vector<Node*> gone_;
+};
+
+// ---- Products ----
+
+// `node`, the only reader of `product`, adds a vector to every row of it: the vector.
+std::optional<Output> bias_of(const Node& node, const Node& product) {
+  const std::string& op = node.op_name();
+  if (op != "BiasAdd" && op != "BiasAddV1" && op != "Add" && op != "AddV2") return std::nullopt;
+  const bool product_first = node.input(0).node == &product;
+  if (!product_first && (op == "BiasAdd" || op == "BiasAddV1")) return std::nullopt;
+  const Output bias = node.input(product_first ? 1 : 0);
+  const PartialShape& row = bias.shape();
+  const PartialShape& rows = product.output_shape(0);
+  if (op == "BiasAdd" || op == "BiasAddV1") return bias;
+  const bool fits = row.rank() == 1 && row.dim(0) > 1 && rows.rank() == 2 && rows.dim(1) == row.dim(0);
+  return fits ? std::optional(bias) : std::nullopt;
+}
+
+Status fuse_products(FunctionBody& body) {
+  Graph& graph = *body.graph;
+  const OpDef* fused_op = graph.ops().find("_FusedMatMul");
+  if (fused_op == nullptr) return {};
+  const std::vector<std::string>& activations = fused_op->find_attr("activation")->allowed_strings;
+  const DTypeSet types = fused_op->find_attr("T")->allowed_types;
+  const Uses uses(body);
+  Replacements replacements(body);
+  for (Node* product : graph.nodes()) {
+    if (product->op_name() != "MatMul" || !types.contains(product->attr<DType>("T"))) continue;
+    Node* adder = uses.only_reader(product);
+    if (adder == nullptr || adder->inputs().size() != 2) continue;
+    const std::optional<Output> bias = bias_of(*adder, *product);
+    if (!bias || bias->node == product) continue;
+    std::vector<Node*> replaced{product, adder};
+    std::string activation;
+    Node* activator = uses.only_reader(adder);
+    if (activator != nullptr && std::count(activations.begin(), activations.end(), activator->op_name()) > 0) {
+      activation = activator->op_name();
+      replaced.push_back(activator);
+    }
+    NodeSpec spec{.op = "_FusedMatMul",
+                  .inputs = {product->input(0), product->input(1), *bias},
+                  .attrs = {{"T", product->attr<DType>("T")},
+                            {"transpose_a", product->attr<bool>("transpose_a")},
+                            {"transpose_b", product->attr<bool>("transpose_b")},
+                            {"activation", activation}}};
+    TUTTI_RETURN_IF_ERROR(replacements.add(replaced, std::move(spec)));
+  }
+  replacements.finish();
+  return {};
+}
+
+// ---- Element-wise chains ----
+
+// Numbers for shapes: equal numbers, equal shapes, in every step.
+class ShapeClasses {
+ public:
+  static constexpr int kScalar = 0;
+
+  int of(const Output& value) {
+    auto known = classes_.find({value.node, value.index});
+    if (known != classes_.end()) return known->second;
+    const int result = compute(value);
+    classes_.emplace(std::pair(value.node, value.index), result);
+    return result;
+  }
+
+ private:
+  // Producers come first in topological order, so the look-up of an input ends at once.
+  int compute(const Output& value) {
+    const PartialShape& shape = value.shape();
+    if (shape.fully_known()) {
+      if (shape.rank() == 0) return kScalar;
+      return by_shape_.emplace(shape.to_string(), static_cast<int>(next_++)).first->second;
+    }
+    if (!value.node->op().has(kElementwise) || value.index != 0) return next_++;
+    int result = kScalar;
+    for (const Output& input : value.node->inputs()) {
+      auto known = classes_.find({input.node, input.index});
+      const int of_input = known != classes_.end() ? known->second : next_++;
+      if (of_input == kScalar) continue;
+      if (result != kScalar && result != of_input) return next_++;
+      result = of_input;
+    }
+    return result == kScalar ? next_++ : result;
+  }
+
+  std::map<std::pair<const Node*, int>, int> classes_;
+  std::map<std::string, int> by_shape_;
+  int next_ = 1;
+};
+
+class ChainFuser {
+ public:
+  ChainFuser(FunctionBody& body, DTypeSet types, const std::vector<Node*>& order)
+      : types_(types), uses_(body), replacements_(body) {
+    for (const Node* node : order) {
+      for (int i = 0; i < node->num_outputs(); ++i) shapes_.of({const_cast<Node*>(node), i});
+    }
+  }
+
+  // The chain that ends in `root`, sources first; of one node when there is nothing to fuse.
+  std::vector<Node*> chain_of(Node* root) {
+    std::vector<Node*> chain;
+    std::set<Output, OutputLess> inputs;
+    std::vector<Node*> open{root};
+    while (!open.empty()) {
+      Node* node = open.back();
+      open.pop_back();
+      chain.push_back(node);
+      for (const Output& input : node->inputs()) {
+        const bool joins = fusable(input.node) && uses_.only_reader(input.node) == node &&
+                           shapes_.of(input) == shapes_.of(root->output(0)) && chain.size() + open.size() < kMaxSteps &&
+                           inputs.size() + 2 < kMaxInputs;
+        if (joins) {
+          open.push_back(input.node);
+        } else {
+          inputs.insert(input);
+        }
+      }
+    }
+    std::reverse(chain.begin(), chain.end());
+    return chain;
+  }
+
+  bool fusable(const Node* node) {
+    if (!node->op().has(kFusable) || node->num_outputs() != 1 || !node->op().has(kElementwise)) return false;
+    const AttrValue* type = node->find_attr("T");
+    if (type == nullptr || !types_.contains(*type->get<DType>()) ||
+        node->output_types()[0].dtype != *type->get<DType>())
+      return false;
+    const int own = shapes_.of({const_cast<Node*>(node), 0});
+    return std::all_of(node->inputs().begin(), node->inputs().end(), [&](const Output& input) {
+      const int of_input = shapes_.of(input);
+      return !input.node->output_types()[input.index].is_ref && (of_input == own || of_input == ShapeClasses::kScalar);
+    });
+  }
+
+  void finish() { replacements_.finish(); }
+
+  Status fuse(const std::vector<Node*>& chain) {
+    std::map<const Node*, std::int64_t> step_of;
+    std::vector<Output> inputs;
+    std::vector<std::string> ops;
+    std::vector<std::int64_t> operands;
+    for (const Node* node : chain) {
+      for (const Output& input : node->inputs()) {
+        auto step = step_of.find(input.node);
+        if (step != step_of.end()) {
+          operands.push_back(-1 - step->second);
+          continue;
+        }
+        auto known = std::find(inputs.begin(), inputs.end(), input);
+        operands.push_back(known - inputs.begin());
+        if (known == inputs.end()) inputs.push_back(input);
+      }
+      if (node->inputs().size() == 1) operands.push_back(kNoOperand);
+      step_of[node] = static_cast<std::int64_t>(ops.size());
+      ops.push_back(node->op_name());
+    }
+    NodeSpec spec{.op = "_FusedElementwise",
+                  .inputs = inputs,
+                  .attrs = {{"T", chain.back()->output_types()[0].dtype},
+                            {"N", static_cast<std::int64_t>(inputs.size())},
+                            {"ops", std::move(ops)},
+                            {"operands", std::move(operands)}}};
+    return replacements_.add(chain, std::move(spec));
+  }
+
+ private:
+  struct OutputLess {
+    bool operator()(const Output& a, const Output& b) const {
+      return std::pair(a.node->id(), a.index) < std::pair(b.node->id(), b.index);
+    }
+  };
+  static constexpr std::int64_t kNoOperand = INT64_MIN;
+
+  const DTypeSet types_;
+  const Uses uses_;
+  Replacements replacements_;
+  ShapeClasses shapes_;
+};
+
+Status fuse_chains(FunctionBody& body) {
+  Graph& graph = *body.graph;
+  const OpDef* fused_op = graph.ops().find("_FusedElementwise");
+  if (fused_op == nullptr) return {};
+  TUTTI_ASSIGN_OR_RETURN(std::vector<Node*> order, graph.topological_order());
+  ChainFuser fuser(body, fused_op->find_attr("T")->allowed_types, order);
+  std::set<const Node*> gone;
+  // From the end, so that a chain is found from its last node.
+  for (auto it = order.rbegin(); it != order.rend(); ++it) {
+    if (gone.contains(*it) || !fuser.fusable(*it)) continue;
+    const std::vector<Node*> chain = fuser.chain_of(*it);
+    if (chain.size() < 2) continue;
+    gone.insert(chain.begin(), chain.end());
+    TUTTI_RETURN_IF_ERROR(fuser.fuse(chain));
+  }
+  fuser.finish();
+  return {};
+}
+
+}  // namespace
+
+Status fuse(FunctionBody& body) {
+  TUTTI_RETURN_IF_ERROR(fuse_products(body));
+  return fuse_chains(body);
+}
+
+}  // namespace tutti

@@ -1,0 +1,19 @@
+#include "tutti/graph/passes/passes.h"
+
+#include "tutti/graph/subgraph.h"
+
+namespace tutti {
+
+// Inlining shows more to the rest; folding makes equal constants, which merging then finds; fusing comes last
+// because nothing looks into what it makes.
+Status run_passes(FunctionBody& body, const PassOptions& options, ConstantEvaluator& evaluator) {
+  if (options.inline_functions) TUTTI_RETURN_IF_ERROR(inline_functions(body));
+  prune(body);
+  if (options.fold_constants) TUTTI_RETURN_IF_ERROR(fold_constants(body, evaluator, options.max_folded_bytes));
+  if (options.merge_common_subexpressions) TUTTI_RETURN_IF_ERROR(merge_common_subexpressions(body));
+  if (options.fuse) TUTTI_RETURN_IF_ERROR(fuse(body));
+  prune(body);
+  return {};
+}
+
+}  // namespace tutti

@@ -1,0 +1,44 @@
+// Rewrites of a body before it is compiled. Each keeps results the same to rounding, never touches stateful
+// nodes or reads of variables, and may be run alone.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "tutti/graph/function.h"
+
+namespace tutti {
+
+// Computes a node whose inputs are all known. Implemented above, where the kernels are.
+class ConstantEvaluator {
+ public:
+  virtual ~ConstantEvaluator() = default;
+  // The node's outputs; an error leaves the node as it is.
+  virtual Result<std::vector<Tensor>> evaluate(const Node& node, const std::vector<Tensor>& inputs) = 0;
+};
+
+struct PassOptions {
+  bool fold_constants = true;
+  bool merge_common_subexpressions = true;
+  bool fuse = true;
+  bool inline_functions = true;
+  // A folded value larger than this stays unfolded.
+  std::int64_t max_folded_bytes = 10 << 20;
+};
+
+// Replaces nodes that depend on constants only by Const nodes.
+Status fold_constants(FunctionBody& body, ConstantEvaluator& evaluator, std::int64_t max_bytes);
+// Keeps one of several stateless nodes with the same op, inputs and attributes.
+Status merge_common_subexpressions(FunctionBody& body);
+// MatMul + BiasAdd (or Add of a vector) + activation becomes _FusedMatMul; chains of element-wise ops
+// become _FusedElementwise.
+Status fuse(FunctionBody& body);
+// Puts the bodies of PartitionedCall and StatefulPartitionedCall, and of nodes that call a function by
+// name, in their place.
+Status inline_functions(FunctionBody& body);
+
+// Those that `options` has on, in the order that suits them.
+Status run_passes(FunctionBody& body, const PassOptions& options, ConstantEvaluator& evaluator);
+
+}  // namespace tutti

@@ -1,0 +1,303 @@
+#include "tutti/graph/tensor_codec.h"
+
+#include <algorithm>
+#include <complex>
+#include <cstring>
+
+#include "proto/tensor.pb.h"
+
+namespace tutti {
+namespace {
+
+using tensorflow::ResourceHandleProto;
+using tensorflow::TensorProto;
+
+// The first `count` elements from a list of typed values: `get(i)` of `given` ones, the last one repeated.
+template <typename T, typename Get>
+void fill(Tensor& tensor, std::int64_t given, Get get) {
+  T* out = static_cast<T*>(tensor.raw());
+  const std::int64_t count = tensor.num_elements();
+  const std::int64_t read = std::min(given, count);
+  for (std::int64_t i = 0; i < read; ++i) out[i] = get(static_cast<int>(i));
+  std::fill(out + read, out + count, read > 0 ? out[read - 1] : T());
+}
+
+template <typename T, typename List>
+void fill_from(Tensor& tensor, const List& list) {
+  fill<T>(tensor, list.size(), [&list](int i) { return static_cast<T>(list[i]); });
+}
+
+template <typename T, typename List>
+void fill_complex(Tensor& tensor, const List& list) {
+  fill<std::complex<T>>(tensor, list.size() / 2,
+                        [&list](int i) { return std::complex<T>(list[2 * i], list[2 * i + 1]); });
+}
+
+ResourceHandle to_handle(const ResourceHandleProto& proto) {
+  return ResourceHandle(proto.device(), proto.container(), proto.name());
+}
+
+Status fill_typed(const TensorProto& proto, Tensor& tensor) {
+  switch (tensor.dtype()) {
+    case DType::kFloat:
+      fill_from<float>(tensor, proto.float_val());
+      break;
+    case DType::kDouble:
+      fill_from<double>(tensor, proto.double_val());
+      break;
+    case DType::kInt32:
+    case DType::kQint32:
+      fill_from<std::int32_t>(tensor, proto.int_val());
+      break;
+    case DType::kUint8:
+    case DType::kQuint8:
+    case DType::kUint4:
+      fill_from<std::uint8_t>(tensor, proto.int_val());
+      break;
+    case DType::kInt8:
+    case DType::kQint8:
+    case DType::kInt4:
+      fill_from<std::int8_t>(tensor, proto.int_val());
+      break;
+    case DType::kInt16:
+    case DType::kQint16:
+      fill_from<std::int16_t>(tensor, proto.int_val());
+      break;
+    case DType::kUint16:
+    case DType::kQuint16:
+      fill_from<std::uint16_t>(tensor, proto.int_val());
+      break;
+    case DType::kHalf:
+    case DType::kBfloat16:
+      fill_from<std::uint16_t>(tensor, proto.half_val());
+      break;
+    case DType::kString:
+      fill_from<std::string>(tensor, proto.string_val());
+      break;
+    case DType::kComplex64:
+      fill_complex<float>(tensor, proto.scomplex_val());
+      break;
+    case DType::kComplex128:
+      fill_complex<double>(tensor, proto.dcomplex_val());
+      break;
+    case DType::kInt64:
+      fill_from<std::int64_t>(tensor, proto.int64_val());
+      break;
+    case DType::kBool:
+      fill_from<bool>(tensor, proto.bool_val());
+      break;
+    case DType::kUint32:
+      fill_from<std::uint32_t>(tensor, proto.uint32_val());
+      break;
+    case DType::kUint64:
+      fill_from<std::uint64_t>(tensor, proto.uint64_val());
+      break;
+    case DType::kFloat8E5m2:
+    case DType::kFloat8E4m3fn:
+    case DType::kFloat8E4m3fnuz:
+    case DType::kFloat8E4m3b11fnuz:
+    case DType::kFloat8E5m2fnuz: {
+      const std::string& bytes = proto.float8_val();
+      fill<std::uint8_t>(tensor, static_cast<std::int64_t>(bytes.size()),
+                         [&bytes](int i) { return static_cast<std::uint8_t>(bytes[i]); });
+      break;
+    }
+    case DType::kResource: {
+      const auto& handles = proto.resource_handle_val();
+      fill<ResourceHandle>(tensor, handles.size(), [&handles](int i) { return to_handle(handles[i]); });
+      break;
+    }
+    case DType::kVariant:
+      if (proto.variant_val_size() > 0) return unimplemented("variant tensors cannot be read from a message");
+      break;
+    case DType::kInvalid:
+      return invalid_argument("a tensor without a type");
+  }
+  return {};
+}
+
+// A varint of at most 32 bits; false when the bytes end or it is longer.
+bool read_varint32(std::string_view& bytes, std::uint32_t* value) {
+  std::uint64_t result = 0;
+  for (int shift = 0; shift < 35 && !bytes.empty(); shift += 7) {
+    const auto byte = static_cast<std::uint8_t>(bytes.front());
+    bytes.remove_prefix(1);
+    result |= static_cast<std::uint64_t>(byte & 0x7f) << shift;
+    if (byte < 0x80) {
+      *value = static_cast<std::uint32_t>(result);
+      return result <= UINT32_MAX;
+    }
+  }
+  return false;
+}
+
+// N varint lengths, then the N strings end to end. REQUIRES: as many bytes as elements, at least.
+Result<std::vector<std::string_view>> split_content(std::string_view content, std::int64_t count) {
+  std::string_view rest = content;
+  std::vector<std::uint32_t> lengths(count);
+  std::uint64_t total = 0;
+  for (std::uint32_t& length : lengths) {
+    if (!read_varint32(rest, &length)) return invalid_argument("tensor_content ends within the lengths of strings");
+    total += length;
+  }
+  if (total != rest.size()) {
+    return invalid_argument("tensor_content has ", rest.size(), " bytes of strings, their lengths add up to ", total);
+  }
+  std::vector<std::string_view> pieces;
+  pieces.reserve(count);
+  for (std::uint32_t length : lengths) {
+    pieces.push_back(rest.substr(0, length));
+    rest.remove_prefix(length);
+  }
+  return pieces;
+}
+
+Status fill_objects(std::string_view content, Tensor& tensor) {
+  TUTTI_ASSIGN_OR_RETURN(std::vector<std::string_view> pieces, split_content(content, tensor.num_elements()));
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    if (tensor.dtype() == DType::kString) {
+      tensor.data<std::string>()[i] = pieces[i];
+      continue;
+    }
+    if (tensor.dtype() != DType::kResource) return unimplemented("variant tensors cannot be read from a message");
+    ResourceHandleProto handle;
+    if (!handle.ParseFromArray(pieces[i].data(), static_cast<int>(pieces[i].size()))) {
+      return invalid_argument("element ", i, " of tensor_content is no resource handle");
+    }
+    tensor.data<ResourceHandle>()[i] = to_handle(handle);
+  }
+  return {};
+}
+
+Status fill_content(std::string_view content, Tensor& tensor) {
+  if (is_object(tensor.dtype())) return fill_objects(content, tensor);
+  std::memcpy(tensor.raw(), content.data(), content.size());
+  if (tensor.dtype() == DType::kBool) {
+    // A byte other than 0 and 1 is not a valid bool of C++.
+    auto* bytes = static_cast<std::uint8_t*>(tensor.raw());
+    std::transform(bytes, bytes + content.size(), bytes, [](std::uint8_t byte) { return byte != 0 ? 1 : 0; });
+  }
+  return {};
+}
+
+// Before memory is asked for: the message must hold what it declares, or stay within the budget.
+Status check_size(const TensorProto& proto, DType dtype, const Shape& shape, ExpansionBudget& budget) {
+  const std::int64_t count = shape.num_elements();
+  const auto stride = static_cast<std::int64_t>(element_stride(dtype));
+  const auto content = static_cast<std::int64_t>(proto.tensor_content().size());
+  if (content > 0 && !is_object(dtype)) {
+    if (content / stride == count && content % stride == 0) return {};
+    return invalid_argument("tensor_content has ", content, " bytes, ", dtype_name(dtype), " ", shape, " needs ", count,
+                            " times ", stride);
+  }
+  if (content > 0) {
+    if (count <= content) return {};
+    return invalid_argument("tensor_content has ", content, " bytes, too few for ", count, " ", dtype_name(dtype));
+  }
+  if (count > budget.bytes_left / stride) {
+    return resource_exhausted("a tensor ", dtype_name(dtype), " ", shape,
+                              " declared without its elements is too large: ", budget.bytes_left, " bytes are left");
+  }
+  // Small ones are no danger: each costs the message more bytes than a tensor's worth of bookkeeping.
+  constexpr std::int64_t kFree = 1024;
+  if (count * stride > kFree) budget.bytes_left -= count * stride;
+  return {};
+}
+
+}  // namespace
+
+Result<PartialShape> decode_shape(const tensorflow::TensorShapeProto& proto) {
+  if (proto.unknown_rank()) {
+    if (proto.dim_size() > 0) {
+      return invalid_argument("a shape of unknown rank has ", proto.dim_size(), " dimensions");
+    }
+    return PartialShape::unknown();
+  }
+  std::vector<std::int64_t> dims;
+  dims.reserve(proto.dim_size());
+  for (const auto& dim : proto.dim()) dims.push_back(dim.size());
+  return PartialShape::create(std::move(dims));
+}
+
+void encode_shape(const PartialShape& shape, tensorflow::TensorShapeProto* proto) {
+  proto->set_unknown_rank(!shape.has_rank());
+  if (!shape.has_rank()) {
+    proto->clear_dim();
+    return;
+  }
+  while (proto->dim_size() > shape.rank()) proto->mutable_dim()->RemoveLast();
+  for (int i = 0; i < shape.rank(); ++i) {
+    auto* dim = i < proto->dim_size() ? proto->mutable_dim(i) : proto->add_dim();
+    if (dim->size() != shape.dim(i)) dim->clear_name();
+    dim->set_size(shape.dim(i));
+  }
+}
+
+Result<Tensor> decode_tensor(const TensorProto& proto) {
+  ExpansionBudget budget;
+  return decode_tensor(proto, budget);
+}
+
+Result<Tensor> decode_tensor(const TensorProto& proto, ExpansionBudget& budget) {
+  if (!is_valid_dtype(proto.dtype())) {
+    return invalid_argument("tensor of unknown type ", static_cast<int>(proto.dtype()));
+  }
+  const auto dtype = static_cast<DType>(proto.dtype());
+  TUTTI_ASSIGN_OR_RETURN(PartialShape partial, decode_shape(proto.tensor_shape()));
+  if (!partial.fully_known()) return invalid_argument("tensor of shape ", partial, " is not fully known");
+  TUTTI_ASSIGN_OR_RETURN(Shape shape, Shape::create(partial.dims()));
+  if (shape.num_elements() == 0) return Tensor::create(dtype, shape, heap_allocator());
+  TUTTI_RETURN_IF_ERROR(check_size(proto, dtype, shape, budget));
+  TUTTI_ASSIGN_OR_RETURN(Tensor tensor, Tensor::create(dtype, shape, heap_allocator()));
+  TUTTI_RETURN_IF_ERROR(proto.tensor_content().empty() ? fill_typed(proto, tensor)
+                                                       : fill_content(proto.tensor_content(), tensor));
+  return tensor;
+}
+
+void clear_elements(TensorProto* proto) {
+  proto->clear_tensor_content();
+  proto->clear_float_val();
+  proto->clear_double_val();
+  proto->clear_int_val();
+  proto->clear_string_val();
+  proto->clear_scomplex_val();
+  proto->clear_int64_val();
+  proto->clear_bool_val();
+  proto->clear_dcomplex_val();
+  proto->clear_half_val();
+  proto->clear_resource_handle_val();
+  proto->clear_variant_val();
+  proto->clear_uint32_val();
+  proto->clear_uint64_val();
+  proto->clear_float8_val();
+}
+
+Status encode_tensor(const Tensor& tensor, TensorProto* proto) {
+  clear_elements(proto);
+  proto->set_dtype(static_cast<tensorflow::DataType>(tensor.dtype()));
+  encode_shape(tensor.shape(), proto->mutable_tensor_shape());
+  if (tensor.num_elements() == 0) return {};
+  switch (tensor.dtype()) {
+    case DType::kString:
+      for (const std::string& value : tensor.flat<std::string>()) proto->add_string_val(value);
+      return {};
+    case DType::kResource:
+      for (const ResourceHandle& value : tensor.flat<ResourceHandle>()) {
+        ResourceHandleProto* handle = proto->add_resource_handle_val();
+        handle->set_device(value.device());
+        handle->set_container(value.container());
+        handle->set_name(value.name());
+      }
+      return {};
+    case DType::kVariant:
+      for (const Variant& value : tensor.flat<Variant>()) {
+        if (value.has_value()) return unimplemented("variant tensors cannot be written to a message");
+      }
+      return {};
+    default:
+      proto->set_tensor_content(static_cast<const char*>(tensor.raw()), tensor.bytes());
+      return {};
+  }
+}
+
+}  // namespace tutti
