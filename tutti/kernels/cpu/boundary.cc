@@ -1,0 +1,224 @@
+#include "tutti/kernels/cpu/boundary.h"
+
+#include <atomic>
+#include <cmath>
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "tutti/kernels/cpu/number_types.h"
+
+namespace tutti::cpu {
+
+Status no_op(KernelContext&) { return {}; }
+
+Status identity(KernelContext& ctx) {
+  for (int i = 0; i < ctx.num_inputs(); ++i) ctx.set_output(i, ctx.input(i));
+  return {};
+}
+
+namespace {
+
+class Const : public Kernel {
+ public:
+  explicit Const(Tensor value) : value_(std::move(value)) {}
+  static Result<std::unique_ptr<Kernel>> create(const KernelInit& init) {
+    const Tensor& value = init.attr<Tensor>("value");
+    const DType dtype = init.attr<DType>("dtype");
+    if (value.dtype() != dtype) {
+      return invalid_argument("value is ", dtype_name(value.dtype()), ", dtype says ", dtype_name(dtype));
+    }
+    return std::unique_ptr<Kernel>(std::make_unique<Const>(value));
+  }
+  Status compute(KernelContext& ctx) override {
+    ctx.set_output(0, value_);
+    return {};
+  }
+
+ private:
+  const Tensor value_;
+};
+
+class Placeholder : public Kernel {
+ public:
+  explicit Placeholder(const KernelInit& init)
+      : message_(str_cat("You must feed a value for placeholder tensor '", printable(init.node), "' with dtype ",
+                         dtype_name(init.attr<DType>("dtype")))) {
+    const PartialShape& shape = init.attr<PartialShape>("shape");
+    if (shape.rank() > 0) message_ += str_cat(" and shape ", shape);
+  }
+  Status compute(KernelContext&) override { return invalid_argument(message_); }
+
+ private:
+  std::string message_;
+};
+
+struct NonFinite {
+  bool nan = false;
+  bool inf = false;
+};
+
+template <typename T>
+NonFinite scan(const Tensor& tensor) {
+  NonFinite found;
+  for (const T& element : tensor.flat<T>()) {
+    if constexpr (std::is_integral_v<T>) {
+      return found;
+    } else {
+      using A = typename ArithmeticOf<T>::type;
+      const A value = static_cast<A>(element);
+      found.nan |= std::isnan(value);
+      found.inf |= std::isinf(value);
+    }
+  }
+  return found;
+}
+
+class CheckNumerics : public Kernel {
+ public:
+  explicit CheckNumerics(const KernelInit& init) : message_(init.attr<std::string>("message")) {}
+  Status compute(KernelContext& ctx) override {
+    const Tensor& tensor = ctx.input(0);
+    const NonFinite found = with_real(
+        tensor.dtype(), [&]<typename T>(T) { return scan<T>(tensor); }, [] { return NonFinite(); });
+    if (found.nan || found.inf) {
+      const char* what = found.nan && found.inf ? "Inf and NaN" : found.nan ? "NaN" : "Inf";
+      return invalid_argument(message_, " : Tensor had ", what, " values");
+    }
+    ctx.set_output(0, tensor);
+    return {};
+  }
+
+ private:
+  const std::string message_;
+};
+
+// The first `limit` elements, with spaces between; all of them when `limit` is negative.
+std::string summarise(const Tensor& tensor, std::int64_t limit) {
+  const std::int64_t count = limit < 0 ? tensor.num_elements() : std::min(limit, tensor.num_elements());
+  std::string text;
+  for (std::int64_t i = 0; i < count; ++i) {
+    if (i > 0) text += ' ';
+    if (tensor.dtype() == DType::kString) {
+      text += tensor.data<std::string>()[i];
+    } else if (tensor.dtype() == DType::kBool) {
+      text += tensor.data<bool>()[i] ? '1' : '0';
+    } else {
+      with_real(
+          tensor.dtype(),
+          [&]<typename T>(T) {
+            if constexpr (std::is_integral_v<T>) {
+              internal::append_int(text, static_cast<std::int64_t>(tensor.data<T>()[i]));
+            } else {
+              internal::append_float(text, static_cast<float>(tensor.data<T>()[i]));
+            }
+          },
+          [&] { text += '?'; });
+    }
+  }
+  if (count < tensor.num_elements()) text += "...";
+  return text;
+}
+
+class Assert : public Kernel {
+ public:
+  explicit Assert(const KernelInit& init) : summarize_(init.attr<std::int64_t>("summarize")) {}
+  Status compute(KernelContext& ctx) override {
+    const Tensor& condition = ctx.input(0);
+    if (condition.rank() != 0) return invalid_argument("condition must be a scalar, not of shape ", condition.shape());
+    if (condition.scalar<bool>()) return {};
+    std::string message = "assertion failed: ";
+    for (int i = 1; i < ctx.num_inputs(); ++i) {
+      if (i > 1) message += ' ';
+      message += str_cat("[", summarise(ctx.input(i), summarize_), "]");
+    }
+    return invalid_argument(message);
+  }
+
+ private:
+  const std::int64_t summarize_;
+};
+
+std::string key_of(const KernelInit& init) {
+  return rendezvous_key(init.attr<std::string>("send_device"), init.attr<std::int64_t>("send_device_incarnation"),
+                        init.attr<std::string>("recv_device"), init.attr<std::string>("tensor_name"));
+}
+
+Status no_rendezvous() { return failed_precondition("this step has no rendezvous to send to or receive from"); }
+
+class Send : public Kernel {
+ public:
+  explicit Send(const KernelInit& init) : key_(key_of(init)) {}
+  Status compute(KernelContext& ctx) override {
+    Rendezvous* rendezvous = ctx.step().rendezvous;
+    if (rendezvous == nullptr) return no_rendezvous();
+    const Tensor& value = ctx.input(0);
+    return rendezvous->send(key_, value, !value.has_value());
+  }
+
+ private:
+  const std::string key_;
+};
+
+// One receive under way. The value and a cancellation race; the first to arrive answers.
+struct PendingRecv {
+  AsyncKernel::Done done;
+  std::atomic<bool> answered{false};  // exchange: whoever finds false owns `done` and the context
+
+  bool claim() { return !answered.exchange(true, std::memory_order_acq_rel); }
+};
+
+class Recv : public AsyncKernel {
+ public:
+  explicit Recv(const KernelInit& init) : key_(key_of(init)), dtype_(init.attr<DType>("tensor_type")) {}
+
+  void compute_async(KernelContext& ctx, Done done) override {
+    Rendezvous* rendezvous = ctx.step().rendezvous;
+    if (rendezvous == nullptr) return done(no_rendezvous());
+    auto pending = std::make_shared<PendingRecv>();
+    pending->done = std::move(done);
+    Cancellation& cancellation = ctx.cancellation();
+    const Cancellation::Token token = cancellation.register_callback([pending, &cancellation] {
+      if (pending->claim()) pending->done(cancellation.status());
+    });
+    if (token == 0) return pending->done(cancellation.status());
+    rendezvous->recv(key_, [this, pending, token, &ctx](Status status, Tensor value, bool dead) {
+      if (!pending->claim()) return;  // the step was cancelled: ctx may be gone
+      ctx.cancellation().deregister(token);
+      if (status.ok() && !dead) status = receive(ctx, std::move(value));
+      pending->done(std::move(status));
+    });
+  }
+
+ private:
+  // A dead value leaves the output empty.
+  Status receive(KernelContext& ctx, Tensor value) const {
+    if (value.dtype() != dtype_) {
+      return internal_error("received ", dtype_name(value.dtype()), " for ", printable(key_), ", which is ",
+                            dtype_name(dtype_));
+    }
+    ctx.set_output(0, std::move(value));
+    return {};
+  }
+
+  const std::string key_;
+  const DType dtype_;
+};
+
+}  // namespace
+
+std::string rendezvous_key(const std::string& send_device, std::int64_t incarnation, const std::string& recv_device,
+                           const std::string& tensor_name) {
+  char hex[17];
+  std::snprintf(hex, sizeof hex, "%016llx", static_cast<unsigned long long>(incarnation));
+  return str_cat(send_device, ";", hex, ";", recv_device, ";", tensor_name, ";0:0");
+}
+
+KernelFactory const_kernel() { return kernel_of<Const>(); }
+KernelFactory placeholder_kernel() { return kernel_of<Placeholder>(); }
+KernelFactory check_numerics_kernel() { return kernel_of<CheckNumerics>(); }
+KernelFactory assert_kernel() { return kernel_of<Assert>(); }
+KernelFactory send_kernel() { return kernel_of<Send>(); }
+KernelFactory recv_kernel() { return kernel_of<Recv>(); }
+
+}  // namespace tutti::cpu

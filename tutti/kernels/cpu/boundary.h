@@ -1,0 +1,27 @@
+// Kernels at the edges of graphs: constants, placeholders, pass-throughs, checks, and the two ends of a cut edge.
+#pragma once
+
+#include <string>
+
+#include "tutti/kernels/kernel.h"
+
+namespace tutti::cpu {
+
+Status no_op(KernelContext& ctx);
+// Output i is input i, sharing memory.
+Status identity(KernelContext& ctx);
+
+KernelFactory const_kernel();
+// Fails: a placeholder that runs was not fed.
+KernelFactory placeholder_kernel();
+KernelFactory check_numerics_kernel();
+KernelFactory assert_kernel();
+// Attributes tensor_name, send_device, send_device_incarnation, recv_device give the key.
+KernelFactory send_kernel();
+KernelFactory recv_kernel();
+// The key they meet at: "send device;incarnation;recv device;tensor name;frame:iteration". A cut edge lies outside
+// every loop frame.
+std::string rendezvous_key(const std::string& send_device, std::int64_t incarnation, const std::string& recv_device,
+                           const std::string& tensor_name);
+
+}  // namespace tutti::cpu

@@ -1,0 +1,16 @@
+// Kernels of v1 control flow. Which of them run, and in which frame and iteration, is the executor's business; a
+// value that is not there is dead.
+#pragma once
+
+#include "tutti/kernels/kernel.h"
+
+namespace tutti::cpu {
+
+Status switch_value(KernelContext& ctx);  // sets output 0 or 1, leaves the other dead
+Status switch_reference(KernelContext& ctx);
+Status merge_value(KernelContext& ctx);  // the first input that lives, and which one it was
+Status merge_reference(KernelContext& ctx);
+Status pass_value(KernelContext& ctx);  // Enter, Exit, NextIteration, LoopCond
+Status pass_reference(KernelContext& ctx);
+
+}  // namespace tutti::cpu

@@ -1,0 +1,230 @@
+#include "tutti/kernels/cpu/fill.h"
+
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <vector>
+
+#include "tutti/kernels/cpu/element.h"
+#include "tutti/kernels/cpu/number_types.h"
+#include "tutti/kernels/resources/tensor_list.h"
+
+namespace tutti::cpu {
+
+Status fill(KernelContext& ctx) {
+  const Tensor& value = ctx.input(1);
+  if (value.rank() != 0) return invalid_argument("value must be a scalar, got shape ", value.shape());
+  TUTTI_ASSIGN_OR_RETURN(const Shape shape, read_shape(ctx.input(0), "dims"));
+  TUTTI_ASSIGN_OR_RETURN(Tensor * out, ctx.allocate_output(0, shape));
+  fill_elements(out->dtype(), out->raw(), value.raw(), out->num_elements());
+  return {};
+}
+
+namespace {
+
+Result<Variant> zeros_like_variant(KernelContext& ctx, const Variant& variant) {
+  const TensorList* list = variant.get<TensorList>();
+  if (list == nullptr) {
+    if (!variant.has_value()) return Variant();
+    return unimplemented("there are no zeros like a ", variant.object()->type_name());
+  }
+  std::vector<Tensor> items = list->items();
+  for (Tensor& item : items) {
+    if (!item.has_value()) continue;
+    TUTTI_ASSIGN_OR_RETURN(Tensor zeros, ctx.allocate_temp(item.dtype(), item.shape()));
+    zero_elements(zeros.dtype(), zeros.raw(), zeros.num_elements());
+    item = std::move(zeros);
+  }
+  return Variant(std::make_shared<const TensorList>(list->dtype(), list->element_shape(), std::move(items)));
+}
+
+}  // namespace
+
+Status zeros_like(KernelContext& ctx) {
+  const Tensor& input = ctx.input(0);
+  if (input.dtype() == DType::kVariant) {
+    TUTTI_ASSIGN_OR_RETURN(Tensor * out, ctx.allocate_output(0, input.shape()));
+    for (std::int64_t i = 0; i < input.num_elements(); ++i) {
+      TUTTI_ASSIGN_OR_RETURN(out->data<Variant>()[i], zeros_like_variant(ctx, input.data<Variant>()[i]));
+    }
+    return {};
+  }
+  if (input.dtype() == DType::kResource) return unimplemented("there are no zeros like a resource");
+  TUTTI_ASSIGN_OR_RETURN(Tensor * out, ctx.forward_or_allocate(0, 0, input.shape()));
+  zero_elements(out->dtype(), out->raw(), out->num_elements());
+  return {};
+}
+
+Status ones_like(KernelContext& ctx) {
+  const Tensor& input = ctx.input(0);
+  TUTTI_ASSIGN_OR_RETURN(Tensor * out, ctx.forward_or_allocate(0, 0, input.shape()));
+  if (input.dtype() == DType::kBool) {
+    std::fill_n(out->data<bool>(), out->num_elements(), true);
+    return {};
+  }
+  return with_number(
+      input.dtype(),
+      [&]<typename T>(T) -> Status {
+        std::fill_n(out->data<T>(), out->num_elements(), static_cast<T>(1.0f));
+        return {};
+      },
+      [&]() -> Status { return unimplemented("there are no ones of ", dtype_name(input.dtype())); });
+}
+
+namespace {
+
+// How many steps of `delta` lead from `start` to `limit`, not reaching it; -1 when too many.
+template <typename T>
+std::int64_t count_steps(T start, T limit, T delta) {
+  if constexpr (std::is_integral_v<T>) {
+    // Differences of two T fit in 64 unsigned bits whatever their signs.
+    const std::uint64_t length = limit > start ? static_cast<std::uint64_t>(limit) - static_cast<std::uint64_t>(start)
+                                               : static_cast<std::uint64_t>(start) - static_cast<std::uint64_t>(limit);
+    const std::uint64_t step = delta > 0 ? static_cast<std::uint64_t>(delta) : 0 - static_cast<std::uint64_t>(delta);
+    const std::uint64_t count = length / step + (length % step != 0);
+    return count > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())
+               ? -1
+               : static_cast<std::int64_t>(count);
+  } else {
+    const double count =
+        std::ceil(std::abs((static_cast<double>(limit) - static_cast<double>(start)) / static_cast<double>(delta)));
+    return count < 9e18 ? static_cast<std::int64_t>(count) : -1;  // also when it is NaN
+  }
+}
+
+template <typename T>
+Status range_of(KernelContext& ctx) {
+  // The 16-bit floats count in float.
+  using A = std::conditional_t<std::is_integral_v<T>, T, typename ArithmeticOf<T>::type>;
+  for (int i = 0; i < 3; ++i) {
+    if (ctx.input(i).num_elements() != 1) {
+      return invalid_argument("start, limit and delta must be scalars, not ", ctx.input(i).shape());
+    }
+  }
+  const A start = static_cast<A>(ctx.input(0).scalar<T>());
+  const A limit = static_cast<A>(ctx.input(1).scalar<T>());
+  const A delta = static_cast<A>(ctx.input(2).scalar<T>());
+  if (delta == A{0}) return invalid_argument("Requires delta != 0: ", delta);
+  if (delta > A{0} && start > limit) {
+    return invalid_argument("Requires start <= limit when delta > 0: ", start, "/", limit);
+  }
+  if (delta < A{0} && start < limit) {
+    return invalid_argument("Requires start >= limit when delta < 0: ", start, "/", limit);
+  }
+  const std::int64_t count = count_steps(start, limit, delta);
+  if (count < 0) return invalid_argument("Requires ((limit - start) / delta) to fit: ", start, "/", limit, "/", delta);
+  TUTTI_ASSIGN_OR_RETURN(Tensor * out, ctx.allocate_output(0, Shape{count}));
+  T* to = out->data<T>();
+  // From the start each time: adding up would add up rounding errors too.
+  for (std::int64_t i = 0; i < count; ++i) {
+    to[i] = static_cast<T>(add_wrapping(start, multiply_wrapping(static_cast<A>(i), delta)));
+  }
+  return {};
+}
+
+}  // namespace
+
+Status range(KernelContext& ctx) {
+  return with_real(
+      ctx.output_type(0), [&]<typename T>(T) -> Status { return range_of<T>(ctx); },
+      [&]() -> Status { return unimplemented("a range of ", dtype_name(ctx.output_type(0))); });
+}
+
+namespace {
+
+template <typename T>
+Status lin_space_of(KernelContext& ctx) {
+  using A = typename ArithmeticOf<T>::type;
+  if (ctx.input(0).num_elements() != 1 || ctx.input(1).num_elements() != 1) {
+    return invalid_argument("start and stop must be scalars, not ", ctx.input(0).shape(), " and ",
+                            ctx.input(1).shape());
+  }
+  TUTTI_ASSIGN_OR_RETURN(const std::int64_t count, read_integer(ctx.input(2), "num"));
+  if (count <= 0) return invalid_argument("Requires num > 0: ", count);
+  const A start = static_cast<A>(ctx.input(0).scalar<T>());
+  const A stop = static_cast<A>(ctx.input(1).scalar<T>());
+  TUTTI_ASSIGN_OR_RETURN(Tensor * out, ctx.allocate_output(0, Shape{count}));
+  T* to = out->data<T>();
+  to[0] = static_cast<T>(start);
+  if (count == 1) return {};
+  const A step = (stop - start) / static_cast<A>(count - 1);
+  for (std::int64_t i = 1; i + 1 < count; ++i) to[i] = static_cast<T>(start + step * static_cast<A>(i));
+  to[count - 1] = static_cast<T>(stop);
+  return {};
+}
+
+}  // namespace
+
+Status lin_space(KernelContext& ctx) {
+  switch (ctx.output_type(0)) {
+    case DType::kFloat:
+      return lin_space_of<float>(ctx);
+    case DType::kDouble:
+      return lin_space_of<double>(ctx);
+    case DType::kHalf:
+      return lin_space_of<Half>(ctx);
+    case DType::kBfloat16:
+      return lin_space_of<Bfloat16>(ctx);
+    default:
+      return unimplemented("LinSpace of ", dtype_name(ctx.output_type(0)));
+  }
+}
+
+namespace {
+
+std::int64_t class_at(const Tensor& indices, std::int64_t i) {
+  switch (indices.dtype()) {
+    case DType::kUint8:
+      return indices.data<std::uint8_t>()[i];
+    case DType::kInt8:
+      return indices.data<std::int8_t>()[i];
+    default:
+      return index_at(indices.raw(), indices.dtype(), i);
+  }
+}
+
+class OneHot : public Kernel {
+ public:
+  explicit OneHot(const KernelInit& init) : axis_(init.attr<std::int64_t>("axis")) {}
+  Status compute(KernelContext& ctx) override {
+    const Tensor& indices = ctx.input(0);
+    const Tensor& on = ctx.input(2);
+    const Tensor& off = ctx.input(3);
+    TUTTI_ASSIGN_OR_RETURN(const std::int64_t depth, read_integer(ctx.input(1), "depth"));
+    if (depth < 0) return invalid_argument("depth must be non-negative, got: ", depth);
+    if (on.num_elements() != 1 || off.num_elements() != 1) {
+      return invalid_argument("on_value and off_value must be scalars, got ", on.shape(), " and ", off.shape());
+    }
+    const int rank = indices.rank();
+    if (rank == kMaxRank) return invalid_argument("indices have too many dimensions: ", rank);
+    TUTTI_ASSIGN_OR_RETURN(const int at, normalise_axis(axis_, rank + 1));
+    DimList dims;
+    for (int d = 0; d < at; ++d) dims.push_back(indices.dim(d));
+    dims.push_back(depth);
+    for (int d = at; d < rank; ++d) dims.push_back(indices.dim(d));
+    TUTTI_ASSIGN_OR_RETURN(const Shape shape, Shape::create(dims.span()));
+    TUTTI_ASSIGN_OR_RETURN(Tensor * out, ctx.allocate_output(0, shape));
+    fill_elements(out->dtype(), out->raw(), off.raw(), out->num_elements());
+    if (out->num_elements() == 0) return {};
+    const std::int64_t inner = elements_from(indices.shape(), at);
+    const std::int64_t count = indices.num_elements();
+    with_element(out->dtype(), [&]<typename E>(const E&) {
+      E* to = static_cast<E*>(out->raw());
+      const E& value = *static_cast<const E*>(on.raw());
+      for (std::int64_t i = 0; i < count; ++i) {
+        const std::int64_t hot = class_at(indices, i);
+        if (hot >= 0 && hot < depth) to[(i / inner * depth + hot) * inner + i % inner] = value;
+      }
+    });
+    return {};
+  }
+
+ private:
+  const std::int64_t axis_;
+};
+
+}  // namespace
+
+KernelFactory one_hot_kernel() { return kernel_of<OneHot>(); }
+
+}  // namespace tutti::cpu

@@ -1,0 +1,161 @@
+#include "tutti/kernels/cpu/gemm.h"
+
+#include <algorithm>
+#include <complex>
+#include <type_traits>
+#include <utility>
+
+#include "tutti/kernels/cpu/convert.h"
+#include "tutti/kernels/cpu/parallel.h"
+
+namespace tutti::cpu {
+
+struct Product::FloatCache {
+  internal::OneDnnProducts products;
+};
+
+namespace {
+
+// True when there is nothing to multiply; c is then complete.
+template <typename T>
+bool trivial(const GemmShape& s, T* c) {
+  if (s.m == 0 || s.n == 0) return true;
+  if (s.k != 0) return false;
+  std::fill_n(c, s.m * s.n, T{});
+  return true;
+}
+
+// Units of rows such that a thread gets about 100,000 multiply-adds or more.
+std::int64_t row_grain(const GemmShape& s) {
+  const double per_row = static_cast<double>(s.n) * static_cast<double>(s.k);
+  return static_cast<std::int64_t>(std::max(1.0, 1e5 / per_row));
+}
+
+// Packing costs more than it saves.
+bool is_small(const GemmShape& s) {
+  return static_cast<double>(s.m) * static_cast<double>(s.n) * static_cast<double>(s.k) <= 2048;
+}
+
+Status double_gemm(const GemmShape& s, const double* a, const double* b, double* c, int threads, Allocator& allocator) {
+  const int pieces = parallel_pieces(threads, s.m, row_grain(s));
+  const std::int64_t each = internal::packed_doubles();
+  BufferPtr room = allocator.allocate(static_cast<std::size_t>(each * pieces) * sizeof(double));
+  if (!room) return resource_exhausted("MatMul: no memory for ", each * pieces * 8, " bytes of packed operands");
+  double* packed = static_cast<double*>(room->data());
+  parallel_ranges(threads, s.m, row_grain(s), [&](int piece, std::int64_t begin, std::int64_t end) {
+    internal::blocked_gemm(s, a, b, c, begin, end, packed + piece * each);
+  });
+  return {};
+}
+
+// Integers multiply as unsigned, which wraps instead of being undefined.
+template <typename T>
+void plain_rows(const GemmShape& s, const T* a, const T* b, T* c, std::int64_t begin, std::int64_t end) {
+  for (std::int64_t i = begin; i < end; ++i) {
+    T* row = c + i * s.n;
+    std::fill_n(row, s.n, T{});
+    for (std::int64_t k = 0; k < s.k; ++k) {
+      const T factor = s.transpose_a ? a[k * s.m + i] : a[i * s.k + k];
+      const T* other = s.transpose_b ? b + k : b + k * s.n;
+      const std::int64_t step = s.transpose_b ? s.k : 1;
+      for (std::int64_t j = 0; j < s.n; ++j) row[j] += factor * other[j * step];
+    }
+  }
+}
+
+template <typename T>
+void plain_gemm(const GemmShape& s, const T* a, const T* b, T* c, int threads) {
+  parallel_for(threads, s.m, row_grain(s),
+               [&](std::int64_t begin, std::int64_t end) { plain_rows(s, a, b, c, begin, end); });
+}
+
+}  // namespace
+
+template <typename T>
+Status gemm(const GemmShape& shape, const T* a, const T* b, T* c, int threads, Allocator& allocator) {
+  if (trivial(shape, c)) return {};
+  if constexpr (std::is_same_v<T, float>) {
+    if (internal::small_gemm(shape, a, b, c)) return {};
+    return internal::OneDnnProducts().run(shape, a, b, c, threads, allocator);
+  } else if constexpr (std::is_same_v<T, double>) {
+    if (is_small(shape)) {
+      plain_gemm(shape, a, b, c, 1);
+      return {};
+    }
+    return double_gemm(shape, a, b, c, threads, allocator);
+  } else if constexpr (std::is_integral_v<T>) {
+    using U = std::make_unsigned_t<T>;
+    plain_gemm(shape, reinterpret_cast<const U*>(a), reinterpret_cast<const U*>(b), reinterpret_cast<U*>(c), threads);
+    return {};
+  } else {
+    plain_gemm(shape, a, b, c, threads);
+    return {};
+  }
+}
+
+template Status gemm(const GemmShape&, const float*, const float*, float*, int, Allocator&);
+template Status gemm(const GemmShape&, const double*, const double*, double*, int, Allocator&);
+template Status gemm(const GemmShape&, const std::int32_t*, const std::int32_t*, std::int32_t*, int, Allocator&);
+template Status gemm(const GemmShape&, const std::int64_t*, const std::int64_t*, std::int64_t*, int, Allocator&);
+template Status gemm(const GemmShape&, const std::complex<double>*, const std::complex<double>*, std::complex<double>*,
+                     int, Allocator&);
+
+Product::Product(DType dtype) : dtype_(dtype) {
+  if (compute_dtype(dtype) == DType::kFloat) cache_ = std::make_unique<FloatCache>();
+}
+Product::~Product() = default;
+Product::Product(Product&&) noexcept = default;
+
+bool Product::supports(DType dtype) { return kNumbers.contains(dtype); }
+
+Status Product::run(const GemmShape& shape, const void* a, const void* b, void* c, int threads,
+                    Allocator& allocator) const {
+  const auto call = [&]<typename T>(T) {
+    return gemm(shape, static_cast<const T*>(a), static_cast<const T*>(b), static_cast<T*>(c), threads, allocator);
+  };
+  switch (dtype_) {
+    case DType::kFloat: {
+      const float* left = static_cast<const float*>(a);
+      const float* right = static_cast<const float*>(b);
+      float* to = static_cast<float*>(c);
+      if (trivial(shape, to) || internal::small_gemm(shape, left, right, to)) return {};
+      return cache_->products.run(shape, left, right, to, threads, allocator);
+    }
+    case DType::kDouble:
+      return call(double{});
+    case DType::kInt32:
+    case DType::kUint32:
+      return call(std::int32_t{});
+    case DType::kInt64:
+    case DType::kUint64:
+      return call(std::int64_t{});
+    case DType::kComplex128:
+      return call(std::complex<double>{});
+    default:
+      return run_converted(shape, a, b, c, threads, allocator);
+  }
+}
+
+Status Product::run_converted(const GemmShape& shape, const void* a, const void* b, void* c, int threads,
+                              Allocator& allocator) const {
+  const DType wide = compute_dtype(dtype_);
+  TUTTI_ASSIGN_OR_RETURN(Tensor wide_a, Tensor::create(wide, Shape{shape.m * shape.k}, allocator));
+  TUTTI_ASSIGN_OR_RETURN(Tensor wide_b, Tensor::create(wide, Shape{shape.k * shape.n}, allocator));
+  TUTTI_ASSIGN_OR_RETURN(Tensor wide_c, Tensor::create(wide, Shape{shape.m * shape.n}, allocator));
+  const ConvertFn widen = find_convert(dtype_, wide);
+  widen(a, wide_a.raw(), wide_a.num_elements());
+  widen(b, wide_b.raw(), wide_b.num_elements());
+  if (wide == DType::kFloat) {
+    float* to = wide_c.data<float>();
+    if (!trivial(shape, to)) {
+      TUTTI_RETURN_IF_ERROR(
+          cache_->products.run(shape, wide_a.data<float>(), wide_b.data<float>(), to, threads, allocator));
+    }
+  } else {
+    TUTTI_RETURN_IF_ERROR(Product(wide).run(shape, wide_a.raw(), wide_b.raw(), wide_c.raw(), threads, allocator));
+  }
+  find_convert(wide, dtype_)(wide_c.raw(), c, wide_c.num_elements());
+  return {};
+}
+
+}  // namespace tutti::cpu

@@ -1,0 +1,189 @@
+#include "tutti/kernels/cpu/matmul.h"
+
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "tutti/kernels/cpu/broadcast.h"
+#include "tutti/kernels/cpu/element.h"
+#include "tutti/kernels/cpu/elementwise.h"
+#include "tutti/kernels/cpu/gemm.h"
+#include "tutti/kernels/cpu/parallel.h"
+
+namespace tutti::cpu {
+namespace {
+
+// The sizes of a product of two matrices; an error gives both shapes.
+Result<GemmShape> product_shape(std::string_view op, const Shape& a, const Shape& b, bool transpose_a,
+                                bool transpose_b) {
+  if (a.rank() != 2) return invalid_argument(op, ": In[0] is not a matrix. Instead it has shape ", a);
+  if (b.rank() != 2) return invalid_argument(op, ": In[1] is not a matrix. Instead it has shape ", b);
+  GemmShape shape{.m = a.dim(transpose_a ? 1 : 0),
+                  .n = b.dim(transpose_b ? 0 : 1),
+                  .k = a.dim(transpose_a ? 0 : 1),
+                  .transpose_a = transpose_a,
+                  .transpose_b = transpose_b};
+  if (shape.k != b.dim(transpose_b ? 1 : 0)) {
+    return invalid_argument(op, ": Matrix size-incompatible: In[0]: ", a, ", In[1]: ", b);
+  }
+  return shape;
+}
+
+class MatMulKernel : public Kernel {
+ public:
+  explicit MatMulKernel(const KernelInit& init)
+      : name_(init.op),
+        transpose_a_(init.attr<bool>("transpose_a")),
+        transpose_b_(init.attr<bool>("transpose_b")),
+        product_(init.input_types[0].dtype) {}
+
+  Status compute(KernelContext& context) override {
+    const Tensor& a = context.input(0);
+    const Tensor& b = context.input(1);
+    TUTTI_ASSIGN_OR_RETURN(GemmShape shape, product_shape(name_, a.shape(), b.shape(), transpose_a_, transpose_b_));
+    TUTTI_ASSIGN_OR_RETURN(Shape out_shape, Shape::create(std::array{shape.m, shape.n}));
+    TUTTI_ASSIGN_OR_RETURN(Tensor * out, context.allocate_output(0, out_shape));
+    return product_.run(shape, a.raw(), b.raw(), out->raw(), context.threads(), context.allocator());
+  }
+
+ private:
+  const std::string name_;
+  const bool transpose_a_;
+  const bool transpose_b_;
+  const Product product_;
+};
+
+std::optional<UnaryOp> activation_named(std::string_view name) {
+  if (name == "Relu") return UnaryOp::kRelu;
+  if (name == "Relu6") return UnaryOp::kRelu6;
+  if (name == "Tanh") return UnaryOp::kTanh;
+  if (name == "Sigmoid") return UnaryOp::kSigmoid;
+  return std::nullopt;
+}
+
+// Bias and activation are applied row by row while the product is still in cache. They are not handed to oneDNN: its
+// Relu turns NaN into 0, which would hide a diverged model.
+class FusedMatMulKernel : public Kernel {
+ public:
+  explicit FusedMatMulKernel(const KernelInit& init)
+      : multiply_(init), add_(BinaryFunction::find(BinaryOp::kAdd, init.input_types[0].dtype)) {
+    if (std::optional<UnaryOp> op = activation_named(init.attr<std::string>("activation"))) {
+      activation_ = UnaryFunction::find(*op, init.input_types[0].dtype);
+    }
+  }
+
+  Status compute(KernelContext& context) override {
+    TUTTI_RETURN_IF_ERROR(multiply_.compute(context));
+    Tensor& out = context.output(0);
+    const Tensor& bias = context.input(2);
+    if (bias.rank() != 1 || bias.dim(0) != out.dim(1)) {
+      return invalid_argument("_FusedMatMul: bias of shape ", bias.shape(), " does not fit a product of shape ",
+                              out.shape());
+    }
+    const std::int64_t columns = out.dim(1);
+    const std::int64_t row_bytes = columns * add_.in_size();
+    const std::int64_t grain = std::max<std::int64_t>(1, kElementGrain / std::max<std::int64_t>(1, columns));
+    parallel_for(context.threads(), out.dim(0), grain, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        char* row = static_cast<char*>(out.raw()) + i * row_bytes;
+        add_(row, bias.raw(), row, columns, 1, 1);
+        if (activation_) activation_(row, row, columns);
+      }
+    });
+    return {};
+  }
+
+ private:
+  MatMulKernel multiply_;
+  const BinaryFunction add_;
+  UnaryFunction activation_;
+};
+
+class BatchMatMulKernel : public Kernel {
+ public:
+  explicit BatchMatMulKernel(const KernelInit& init)
+      : name_(init.op),
+        adj_x_(init.attr<bool>("adj_x")),
+        adj_y_(init.attr<bool>("adj_y")),
+        product_(init.input_types[0].dtype) {
+    if (is_complex(init.input_types[0].dtype)) conj_ = UnaryFunction::find(UnaryOp::kConj, init.input_types[0].dtype);
+  }
+
+  Status compute(KernelContext& context) override {
+    const Tensor& x = context.input(0);
+    const Tensor& y = context.input(1);
+    if (x.rank() < 2 || y.rank() < 2) {
+      return invalid_argument(name_, ": In[0] ndims must be >= 2 and In[1] ndims must be >= 2, got shapes ", x.shape(),
+                              " and ", y.shape());
+    }
+    const Shape batch_x(x.shape().dims().first(static_cast<std::size_t>(x.rank() - 2)));
+    const Shape batch_y(y.shape().dims().first(static_cast<std::size_t>(y.rank() - 2)));
+    Result<Shape> batch = broadcast_shapes(batch_x, batch_y);
+    Result<GemmShape> shape = product_shape(name_, last_two(x.shape()), last_two(y.shape()), adj_x_, adj_y_);
+    if (!batch.ok()) {
+      return invalid_argument(name_, ": In[0] and In[1] must have compatible batch dimensions: ", x.shape(), " vs. ",
+                              y.shape());
+    }
+    if (!shape.ok()) {
+      return invalid_argument(name_, ": Matrix size-incompatible: In[0]: ", x.shape(), ", In[1]: ", y.shape());
+    }
+    std::vector<std::int64_t> dims(batch->dims().begin(), batch->dims().end());
+    dims.push_back(shape->m);
+    dims.push_back(shape->n);
+    TUTTI_ASSIGN_OR_RETURN(Shape out_shape, Shape::create(dims));
+    TUTTI_ASSIGN_OR_RETURN(Tensor * out, context.allocate_output(0, out_shape));
+    TUTTI_ASSIGN_OR_RETURN(Tensor left, conjugated(context, x, adj_x_));
+    TUTTI_ASSIGN_OR_RETURN(Tensor right, conjugated(context, y, adj_y_));
+    return multiply_all(context, *shape, Broadcast<2>(*batch, {&batch_x, &batch_y}), left, right, *out);
+  }
+
+ private:
+  static Shape last_two(const Shape& shape) { return {shape.dim(shape.rank() - 2), shape.dim(shape.rank() - 1)}; }
+
+  Result<Tensor> conjugated(KernelContext& context, const Tensor& x, bool adjoint) const {
+    if (!adjoint || !conj_) return x;
+    TUTTI_ASSIGN_OR_RETURN(Tensor result, context.allocate_temp(x.dtype(), x.shape()));
+    conj_(x.raw(), result.raw(), x.num_elements());
+    return result;
+  }
+
+  Status multiply_all(KernelContext& context, const GemmShape& s, const Broadcast<2>& walk, const Tensor& x,
+                      const Tensor& y, Tensor& out) const {
+    const DType dtype = x.dtype();
+    const auto [x_step, y_step] = walk.row_step();
+    Status status;
+    walk.for_rows(0, walk.rows(),
+                  [&, x_by = x_step, y_by = y_step](std::int64_t to, const std::array<std::int64_t, 2>& from) {
+                    for (std::int64_t i = 0; i < walk.row_size() && status.ok(); ++i) {
+                      status = product_.run(s, at_element(dtype, x.raw(), (from[0] + i * x_by) * s.m * s.k),
+                                            at_element(dtype, y.raw(), (from[1] + i * y_by) * s.k * s.n),
+                                            at_element(dtype, out.raw(), (to + i) * s.m * s.n), context.threads(),
+                                            context.allocator());
+                    }
+                  });
+    return status;
+  }
+
+  const std::string name_;
+  const bool adj_x_;
+  const bool adj_y_;
+  const Product product_;
+  UnaryFunction conj_;
+};
+
+template <typename K>
+KernelFactory product_kernel() {
+  return [](const KernelInit& init) -> Result<std::unique_ptr<Kernel>> {
+    const DType dtype = init.input_types[0].dtype;
+    if (!Product::supports(dtype)) return unimplemented(init.op, " of ", dtype_name(dtype), " is not supported");
+    return std::unique_ptr<Kernel>(std::make_unique<K>(init));
+  };
+}
+
+}  // namespace
+
+KernelFactory matmul_kernel() { return product_kernel<MatMulKernel>(); }
+KernelFactory fused_matmul_kernel() { return product_kernel<FusedMatMulKernel>(); }
+KernelFactory batch_matmul_kernel() { return product_kernel<BatchMatMulKernel>(); }
+
+}  // namespace tutti::cpu

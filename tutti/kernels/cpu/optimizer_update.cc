@@ -1,0 +1,292 @@
+// Vector loops of the optimisers, compiled once per instruction set.
+#include "tutti/kernels/cpu/optimizer_update.h"
+
+#include <cmath>
+
+#include "tutti/kernels/cpu/internal/simd_targets.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "tutti/kernels/cpu/optimizer_update.cc"
+#include "hwy/foreach_target.h"  // IWYU pragma: keep
+#include "hwy/highway.h"
+#include "tutti/kernels/cpu/internal/simd_math-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace tutti::cpu::HWY_NAMESPACE {
+namespace {
+
+// Each rule changes the vectors s[0] (the variable), s[1]... (its slots) given the gradient g and constants k.
+
+struct GradientDescent {
+  static constexpr int kStates = 1;
+  template <class D, class V>
+  static HWY_INLINE void run(D d, V* s, V g, const hn::TFromD<D>* k) {
+    s[0] = hn::Sub(s[0], hn::Mul(hn::Set(d, k[0]), g));
+  }
+};
+
+template <bool kNesterov>
+struct Momentum {
+  static constexpr int kStates = 2;
+  template <class D, class V>
+  static HWY_INLINE void run(D d, V* s, V g, const hn::TFromD<D>* k) {
+    const V lr = hn::Set(d, k[0]), momentum = hn::Set(d, k[1]);
+    s[1] = hn::MulAdd(s[1], momentum, g);
+    const V direction = kNesterov ? hn::MulAdd(s[1], momentum, g) : s[1];
+    s[0] = hn::Sub(s[0], hn::Mul(lr, direction));
+  }
+};
+
+template <bool kNesterov>
+struct KerasMomentum {
+  static constexpr int kStates = 2;
+  template <class D, class V>
+  static HWY_INLINE void run(D d, V* s, V g, const hn::TFromD<D>* k) {
+    const V step = hn::Mul(hn::Set(d, k[0]), g), momentum = hn::Set(d, k[1]);
+    s[1] = hn::Sub(hn::Mul(s[1], momentum), step);
+    s[0] = hn::Add(s[0], kNesterov ? hn::Sub(hn::Mul(s[1], momentum), step) : s[1]);
+  }
+};
+
+template <bool kNesterov>
+struct Adam {
+  static constexpr int kStates = 3;
+  template <class D, class V>
+  static HWY_INLINE void run(D d, V* s, V g, const hn::TFromD<D>* k) {
+    const V alpha = hn::Set(d, k[0]), rest1 = hn::Set(d, k[1]), rest2 = hn::Set(d, k[2]), epsilon = hn::Set(d, k[3]);
+    s[1] = hn::MulAdd(hn::Sub(g, s[1]), rest1, s[1]);
+    s[2] = hn::MulAdd(hn::Sub(hn::Mul(g, g), s[2]), rest2, s[2]);
+    const V m = kNesterov ? hn::MulAdd(g, rest1, hn::Mul(hn::Set(d, k[4]), s[1])) : s[1];
+    s[0] = hn::Sub(s[0], hn::Div(hn::Mul(m, alpha), hn::Add(hn::Sqrt(s[2]), epsilon)));
+  }
+};
+
+struct AdaMax {
+  static constexpr int kStates = 3;
+  template <class D, class V>
+  static HWY_INLINE void run(D d, V* s, V g, const hn::TFromD<D>* k) {
+    const V alpha = hn::Set(d, k[0]), rest1 = hn::Set(d, k[1]), beta2 = hn::Set(d, k[2]), epsilon = hn::Set(d, k[3]);
+    s[1] = hn::MulAdd(hn::Sub(g, s[1]), rest1, s[1]);
+    s[2] = hn::Max(hn::Mul(beta2, s[2]), hn::Abs(g));
+    s[0] = hn::Sub(s[0], hn::Mul(alpha, hn::Div(s[1], hn::Add(s[2], epsilon))));
+  }
+};
+
+struct RmsProp {
+  static constexpr int kStates = 3;
+  template <class D, class V>
+  static HWY_INLINE void run(D d, V* s, V g, const hn::TFromD<D>* k) {
+    const V lr = hn::Set(d, k[0]), rest = hn::Set(d, k[1]), momentum = hn::Set(d, k[2]), epsilon = hn::Set(d, k[3]);
+    s[1] = hn::MulAdd(hn::Sub(hn::Mul(g, g), s[1]), rest, s[1]);
+    const V step = hn::Div(hn::Mul(g, lr), hn::Sqrt(hn::Add(s[1], epsilon)));
+    s[2] = hn::MulAdd(s[2], momentum, step);
+    s[0] = hn::Sub(s[0], s[2]);
+  }
+};
+
+struct CenteredRmsProp {
+  static constexpr int kStates = 4;  // var, mg, ms, mom
+  template <class D, class V>
+  static HWY_INLINE void run(D d, V* s, V g, const hn::TFromD<D>* k) {
+    const V lr = hn::Set(d, k[0]), rest = hn::Set(d, k[1]), momentum = hn::Set(d, k[2]), epsilon = hn::Set(d, k[3]);
+    s[2] = hn::MulAdd(hn::Sub(hn::Mul(g, g), s[2]), rest, s[2]);
+    s[1] = hn::MulAdd(hn::Sub(g, s[1]), rest, s[1]);
+    const V variance = hn::Add(hn::Sub(s[2], hn::Mul(s[1], s[1])), epsilon);
+    s[3] = hn::MulAdd(s[3], momentum, hn::Div(hn::Mul(g, lr), hn::Sqrt(variance)));
+    s[0] = hn::Sub(s[0], s[3]);
+  }
+};
+
+struct Adagrad {
+  static constexpr int kStates = 2;
+  template <class D, class V>
+  static HWY_INLINE void run(D d, V* s, V g, const hn::TFromD<D>* k) {
+    const V lr = hn::Set(d, k[0]), epsilon = hn::Set(d, k[1]);
+    // k[2] is 0 when the accumulator stays as it is.
+    if (k[2] != 0) s[1] = hn::MulAdd(g, g, s[1]);
+    s[0] = hn::Sub(s[0], hn::Div(hn::Mul(g, lr), hn::Add(hn::Sqrt(s[1]), epsilon)));
+  }
+};
+
+struct Adadelta {
+  static constexpr int kStates = 3;
+  template <class D, class V>
+  static HWY_INLINE void run(D d, V* s, V g, const hn::TFromD<D>* k) {
+    const V lr = hn::Set(d, k[0]), rho = hn::Set(d, k[1]), rest = hn::Set(d, k[2]), epsilon = hn::Set(d, k[3]);
+    s[1] = hn::MulAdd(s[1], rho, hn::Mul(hn::Mul(g, g), rest));
+    const V step = hn::Mul(hn::Div(hn::Sqrt(hn::Add(s[2], epsilon)), hn::Sqrt(hn::Add(s[1], epsilon))), g);
+    s[0] = hn::Sub(s[0], hn::Mul(lr, step));
+    s[2] = hn::MulAdd(s[2], rho, hn::Mul(hn::Mul(step, step), rest));
+  }
+};
+
+template <bool kRoot>
+struct Ftrl {
+  static constexpr int kStates = 3;  // var, accum, linear
+  template <class D, class V>
+  static HWY_INLINE V power(D d, V x, V exponent) {
+    if constexpr (kRoot) return hn::Sqrt(x);
+    // Zero stays zero: log gives -infinity.
+    return exp(d, hn::Mul(exponent, log(d, x)));
+  }
+  template <class D, class V>
+  static HWY_INLINE void run(D d, V* s, V g, const hn::TFromD<D>* k) {
+    const V exponent = hn::Set(d, k[0]), l1 = hn::Set(d, k[3]), l2 = hn::Set(d, k[4]);
+    const V shrunk = hn::MulAdd(hn::Set(d, k[5]), s[0], g);
+    const V accum = hn::MulAdd(g, g, s[1]);
+    const V rate = hn::Mul(power(d, accum, exponent), hn::Set(d, k[2]));
+    const V old_rate = hn::Mul(power(d, s[1], exponent), hn::Set(d, k[2]));
+    s[2] = hn::Sub(hn::MulAdd(shrunk, hn::Set(d, k[1]), s[2]), hn::Mul(hn::Sub(rate, old_rate), s[0]));
+    const V pull = hn::CopySign(l1, s[2]);
+    const V moved = hn::Div(hn::Sub(pull, s[2]), hn::Add(rate, l2));
+    s[0] = hn::IfThenElseZero(hn::Gt(hn::Abs(s[2]), l1), moved);
+    s[1] = accum;
+  }
+};
+
+template <class Rule, typename T>
+void run_update(const void* const* old, void* const* fresh, const void* grad, const void* scalars, std::int64_t n) {
+  const hn::ScalableTag<T> d;
+  using V = hn::Vec<decltype(d)>;
+  const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  constexpr int kStates = Rule::kStates;
+  const T* from[kMaxUpdateStates];
+  T* to[kMaxUpdateStates];
+  for (int j = 0; j < kStates; ++j) {
+    from[j] = static_cast<const T*>(old[j]);
+    to[j] = static_cast<T*>(fresh[j]);
+  }
+  const T* g = static_cast<const T*>(grad);
+  T k[kMaxUpdateScalars];
+  for (int j = 0; j < kMaxUpdateScalars; ++j) k[j] = static_cast<const T*>(scalars)[j];
+  V s[kMaxUpdateStates] = {hn::Zero(d), hn::Zero(d), hn::Zero(d), hn::Zero(d)};
+  std::int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    s[0] = hn::LoadU(d, from[0] + i);
+    if constexpr (kStates > 1) s[1] = hn::LoadU(d, from[1] + i);
+    if constexpr (kStates > 2) s[2] = hn::LoadU(d, from[2] + i);
+    if constexpr (kStates > 3) s[3] = hn::LoadU(d, from[3] + i);
+    Rule::run(d, s, hn::LoadU(d, g + i), k);
+    hn::StoreU(s[0], d, to[0] + i);
+    if constexpr (kStates > 1) hn::StoreU(s[1], d, to[1] + i);
+    if constexpr (kStates > 2) hn::StoreU(s[2], d, to[2] + i);
+    if constexpr (kStates > 3) hn::StoreU(s[3], d, to[3] + i);
+  }
+  if (i == n) return;
+  const auto rest = hn::FirstN(d, static_cast<std::size_t>(n - i));
+  for (int j = 0; j < kStates; ++j) s[j] = hn::MaskedLoad(rest, d, from[j] + i);
+  Rule::run(d, s, hn::MaskedLoad(rest, d, g + i), k);
+  for (int j = 0; j < kStates; ++j) hn::BlendedStore(s[j], rest, d, to[j] + i);
+}
+
+template <typename T>
+UpdateLoop loop_for(UpdateRule rule, bool root) {
+  switch (rule) {
+    case UpdateRule::kGradientDescent:
+      return &run_update<GradientDescent, T>;
+    case UpdateRule::kMomentum:
+      return &run_update<Momentum<false>, T>;
+    case UpdateRule::kNesterovMomentum:
+      return &run_update<Momentum<true>, T>;
+    case UpdateRule::kKerasMomentum:
+      return &run_update<KerasMomentum<false>, T>;
+    case UpdateRule::kKerasNesterov:
+      return &run_update<KerasMomentum<true>, T>;
+    case UpdateRule::kAdam:
+      return &run_update<Adam<false>, T>;
+    case UpdateRule::kNesterovAdam:
+      return &run_update<Adam<true>, T>;
+    case UpdateRule::kAdaMax:
+      return &run_update<AdaMax, T>;
+    case UpdateRule::kRmsProp:
+      return &run_update<RmsProp, T>;
+    case UpdateRule::kCenteredRmsProp:
+      return &run_update<CenteredRmsProp, T>;
+    case UpdateRule::kAdagrad:
+      return &run_update<Adagrad, T>;
+    case UpdateRule::kAdadelta:
+      return &run_update<Adadelta, T>;
+    case UpdateRule::kFtrl:
+      return root ? &run_update<Ftrl<true>, T> : &run_update<Ftrl<false>, T>;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+UpdateLoop find_loop(UpdateRule rule, DType dtype, bool root) {
+  if (dtype == DType::kFloat) return loop_for<float>(rule, root);
+  if (dtype == DType::kDouble) return loop_for<double>(rule, root);
+  return nullptr;
+}
+
+}  // namespace tutti::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tutti::cpu {
+HWY_EXPORT(find_loop);
+
+UpdateLoop find_update(UpdateRule rule, DType dtype, bool root) {
+  return HWY_DYNAMIC_DISPATCH(find_loop)(rule, dtype, root);
+}
+
+namespace {
+
+// in: lr, l1, l2, l2_shrinkage, lr_power. out: exponent, scale of the gradient, scale of the rate, l1, 2 l2, shrinkage.
+std::array<double, kMaxUpdateScalars> prepare_ftrl(std::span<const double> in, bool multiply_linear_by_lr) {
+  const double lr = in[0], l1 = in[1], l2 = in[2];
+  const double shrinkage = in.size() > 4 ? in[3] : 0;
+  const double exponent = -in[in.size() - 1];
+  if (multiply_linear_by_lr) return {exponent, lr, 1, l1 * lr, 2 * l2 * lr, 2 * shrinkage};
+  return {exponent, 1, 1 / lr, l1, 2 * l2, 2 * shrinkage};
+}
+
+}  // namespace
+
+std::array<double, kMaxUpdateScalars> prepare_scalars(UpdateRule rule, std::span<const double> in, bool flag) {
+  switch (rule) {
+    case UpdateRule::kGradientDescent:
+      return {in[0]};
+    case UpdateRule::kMomentum:
+    case UpdateRule::kNesterovMomentum:
+    case UpdateRule::kKerasMomentum:
+    case UpdateRule::kKerasNesterov:
+      return {in[0], in[1]};
+    case UpdateRule::kAdam:
+    case UpdateRule::kNesterovAdam:
+      return {in[2] * std::sqrt(1 - in[1]) / (1 - in[0]), 1 - in[3], 1 - in[4], in[5], in[3]};
+    case UpdateRule::kAdaMax:
+      return {in[1] / (1 - in[0]), 1 - in[2], in[3], in[4]};
+    case UpdateRule::kRmsProp:
+    case UpdateRule::kCenteredRmsProp:
+      return {in[0], 1 - in[1], in[2], in[3]};
+    case UpdateRule::kAdagrad:
+      return {in[0], in.size() > 1 ? in[1] : 0, flag ? 1.0 : 0.0};
+    case UpdateRule::kAdadelta:
+      return {in[0], in[1], 1 - in[1], in[2]};
+    case UpdateRule::kFtrl:
+      return prepare_ftrl(in, flag);
+  }
+  return {};
+}
+
+int update_states(UpdateRule rule) {
+  switch (rule) {
+    case UpdateRule::kGradientDescent:
+      return 1;
+    case UpdateRule::kMomentum:
+    case UpdateRule::kNesterovMomentum:
+    case UpdateRule::kKerasMomentum:
+    case UpdateRule::kKerasNesterov:
+    case UpdateRule::kAdagrad:
+      return 2;
+    case UpdateRule::kCenteredRmsProp:
+      return 4;
+    default:
+      return 3;
+  }
+}
+
+}  // namespace tutti::cpu
+#endif

@@ -1,0 +1,13 @@
+// Kernels that put the same elements in another order, or repeat them.
+#pragma once
+
+#include "tutti/kernels/kernel.h"
+
+namespace tutti::cpu {
+
+Status transpose(KernelContext& ctx);
+Status tile(KernelContext& ctx);
+Status broadcast_to(KernelContext& ctx);
+Status reverse(KernelContext& ctx);
+
+}  // namespace tutti::cpu

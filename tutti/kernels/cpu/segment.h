@@ -1,0 +1,12 @@
+// Kernels that sum along groups of rows, or along a dimension as it grows.
+#pragma once
+
+#include "tutti/kernels/kernel.h"
+
+namespace tutti::cpu {
+
+Status unsorted_segment_sum(KernelContext& ctx);
+Status segment_sum(KernelContext& ctx);
+KernelFactory cumsum_kernel();
+
+}  // namespace tutti::cpu

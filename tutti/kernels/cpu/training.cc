@@ -1,0 +1,237 @@
+#include "tutti/kernels/cpu/training.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "tutti/kernels/cpu/convert.h"
+#include "tutti/kernels/cpu/element.h"
+#include "tutti/kernels/cpu/parallel.h"
+#include "tutti/kernels/resources/variable.h"
+
+namespace tutti::cpu {
+namespace {
+
+bool bool_attr(const KernelInit& init, std::string_view name, bool otherwise) {
+  auto it = init.attrs.find(name);
+  const bool* value = it == init.attrs.end() ? nullptr : it->second.get<bool>();
+  return value != nullptr ? *value : otherwise;
+}
+
+UpdateRule with_nesterov(UpdateRule rule) {
+  switch (rule) {
+    case UpdateRule::kMomentum:
+      return UpdateRule::kNesterovMomentum;
+    case UpdateRule::kKerasMomentum:
+      return UpdateRule::kKerasNesterov;
+    case UpdateRule::kAdam:
+      return UpdateRule::kNesterovAdam;
+    default:
+      return rule;
+  }
+}
+
+// Constants of a loop in its compute type.
+struct Scalars {
+  alignas(64) std::array<char, kMaxUpdateScalars * sizeof(double)> bytes;
+};
+
+class ApplyKernel : public Kernel {
+ public:
+  ApplyKernel(UpdateRule rule, std::string inputs, const KernelInit& init)
+      : name_(init.op),
+        inputs_(std::move(inputs)),
+        rule_(bool_attr(init, "use_nesterov", false) ? with_nesterov(rule) : rule),
+        flag_(rule == UpdateRule::kAdagrad ? bool_attr(init, "update_slots", true)
+                                           : bool_attr(init, "multiply_linear_by_lr", false)),
+        dtype_(init.attr<DType>("T")),
+        wide_(compute_dtype(dtype_)),
+        size_(static_cast<std::int64_t>(dtype_size(dtype_))),
+        returns_ref_(!init.output_types.empty()),
+        grad_(static_cast<int>(inputs_.find('g'))),
+        indices_(inputs_.find('i') == std::string::npos ? -1 : static_cast<int>(inputs_.find('i'))),
+        states_(update_states(rule_)),
+        to_double_(find_convert(dtype_, DType::kDouble)),
+        from_double_(find_convert(DType::kDouble, wide_)),
+        widen_(wide_ == dtype_ ? nullptr : find_convert(dtype_, wide_)),
+        narrow_(wide_ == dtype_ ? nullptr : find_convert(wide_, dtype_)) {}
+
+  Status compute(KernelContext& context) override {
+    Slots slots;
+    TUTTI_RETURN_IF_ERROR(find_slots(context, &slots));
+    bool root = false;
+    Scalars scalars;
+    TUTTI_RETURN_IF_ERROR(read_scalars(context, &scalars, &root));
+    const UpdateLoop loop = find_update(rule_, wide_, root);
+    if (loop == nullptr) return unimplemented(name_, " of ", dtype_name(dtype_), " is not supported");
+
+    const std::span<const std::shared_ptr<ResourceSlot>> used(slots.data(), static_cast<std::size_t>(states_));
+    Result<VariableUpdate> update = VariableUpdate::begin(used, indices_ >= 0);
+    if (!update.ok()) return update.status().with_context(name_);
+    TUTTI_RETURN_IF_ERROR(check_states(*update, used));
+    const Tensor& grad = context.input(grad_);
+    if (indices_ < 0) {
+      TUTTI_RETURN_IF_ERROR(check_dense(update->old_value(0), grad));
+      apply_dense(*update, grad, scalars, loop, context.threads());
+    } else {
+      TUTTI_RETURN_IF_ERROR(check_sparse(update->old_value(0), grad, context.input(indices_)));
+      apply_rows(*update, grad, context.input(indices_), scalars, loop);
+    }
+    update->commit();
+    if (returns_ref_) context.set_output_ref(0, slots[0]);
+    return {};
+  }
+
+ private:
+  using Slots = std::array<std::shared_ptr<ResourceSlot>, kMaxUpdateStates>;
+  struct Pointers {
+    std::array<const void*, kMaxUpdateStates> old;
+    std::array<void*, kMaxUpdateStates> fresh;
+  };
+
+  Status find_slots(KernelContext& context, Slots* slots) const {
+    for (int i = 0; i < states_; ++i) {
+      if (returns_ref_) {
+        (*slots)[i] = context.input_ref(i);
+      } else {
+        const Tensor& handle = context.input(i);
+        if (handle.num_elements() != 1) {
+          return invalid_argument(name_, ": input ", i, " must be one resource, got shape ", handle.shape());
+        }
+        (*slots)[i] = handle.scalar<ResourceHandle>().slot();
+      }
+      if (!(*slots)[i]) return invalid_argument(name_, ": input ", i, " is not a variable of this task");
+    }
+    return {};
+  }
+
+  Status read_scalars(KernelContext& context, Scalars* scalars, bool* root) const {
+    std::array<double, kMaxUpdateScalars> values{};
+    std::size_t count = 0;
+    for (std::size_t i = 0; i < inputs_.size(); ++i) {
+      if (inputs_[i] != 's') continue;
+      const Tensor& value = context.input(static_cast<int>(i));
+      if (value.num_elements() != 1 || value.rank() != 0) {
+        return invalid_argument(name_, ": input ", i, " must be a scalar, got shape ", value.shape());
+      }
+      to_double_(value.raw(), &values[count++], 1);
+    }
+    const std::array<double, kMaxUpdateScalars> constants = prepare_scalars(rule_, {values.data(), count}, flag_);
+    from_double_(constants.data(), scalars->bytes.data(), kMaxUpdateScalars);
+    *root = rule_ == UpdateRule::kFtrl && constants[0] == 0.5;
+    return {};
+  }
+
+  Status check_states(const VariableUpdate& update, std::span<const std::shared_ptr<ResourceSlot>> slots) const {
+    for (int i = 0; i < states_; ++i) {
+      const Tensor& state = update.old_value(i);
+      if (state.dtype() != dtype_) {
+        return invalid_argument(name_, ": variable ", printable(slots[i]->name()), " is ", dtype_name(state.dtype()),
+                                ", wanted ", dtype_name(dtype_));
+      }
+      if (state.shape() != update.old_value(0).shape()) {
+        return invalid_argument(name_, ": var and slot ", printable(slots[i]->name()),
+                                " do not have the same shape: ", update.old_value(0).shape(), " and ", state.shape());
+      }
+    }
+    return {};
+  }
+
+  Status check_dense(const Tensor& var, const Tensor& grad) const {
+    if (grad.shape() == var.shape()) return {};
+    return invalid_argument(name_, ": var and grad do not have the same shape: ", var.shape(), " and ", grad.shape());
+  }
+
+  Status check_sparse(const Tensor& var, const Tensor& grad, const Tensor& indices) const {
+    if (var.rank() < 1) return invalid_argument(name_, ": var must be at least 1 dimensional, got ", var.shape());
+    if (indices.rank() != 1) return invalid_argument(name_, ": indices must be one-dimensional, got ", indices.shape());
+    const bool fits =
+        grad.rank() == var.rank() && grad.dim(0) == indices.dim(0) &&
+        std::equal(var.shape().dims().begin() + 1, var.shape().dims().end(), grad.shape().dims().begin() + 1);
+    if (!fits) {
+      return invalid_argument(name_, ": grad of shape ", grad.shape(), " does not fit ", indices.dim(0),
+                              " rows of var of shape ", var.shape());
+    }
+    for (std::int64_t i = 0; i < indices.num_elements(); ++i) {
+      const std::int64_t row = index_at(indices.raw(), indices.dtype(), i);
+      if (row < 0 || row >= var.dim(0)) {
+        return invalid_argument(name_, ": indices[", i, "] = ", row, " is not in [0, ", var.dim(0), ")");
+      }
+    }
+    return {};
+  }
+
+  void apply_dense(VariableUpdate& update, const Tensor& grad, const Scalars& scalars, UpdateLoop loop,
+                   int threads) const {
+    parallel_for(threads, grad.num_elements(), kElementGrain / 2, [&](std::int64_t begin, std::int64_t end) {
+      Pointers at;
+      for (int s = 0; s < states_; ++s) {
+        at.old[s] = static_cast<const char*>(update.old_value(s).raw()) + begin * size_;
+        at.fresh[s] = static_cast<char*>(update.new_value(s).raw()) + begin * size_;
+      }
+      run(loop, at, static_cast<const char*>(grad.raw()) + begin * size_, scalars, end - begin);
+    });
+  }
+
+  // New memory holds a copy of the old: rows are changed in place there, one after the other, since an index may
+  // repeat.
+  void apply_rows(VariableUpdate& update, const Tensor& grad, const Tensor& indices, const Scalars& scalars,
+                  UpdateLoop loop) const {
+    const std::int64_t row_size = elements_from(update.old_value(0).shape(), 1);
+    for (std::int64_t i = 0; i < indices.num_elements(); ++i) {
+      const std::int64_t row = index_at(indices.raw(), indices.dtype(), i);
+      Pointers at;
+      for (int s = 0; s < states_; ++s) {
+        at.fresh[s] = static_cast<char*>(update.new_value(s).raw()) + row * row_size * size_;
+        at.old[s] = at.fresh[s];
+      }
+      run(loop, at, static_cast<const char*>(grad.raw()) + i * row_size * size_, scalars, row_size);
+    }
+  }
+
+  void run(UpdateLoop loop, const Pointers& at, const char* grad, const Scalars& scalars, std::int64_t n) const {
+    if (widen_ == nullptr) return loop(at.old.data(), at.fresh.data(), grad, scalars.bytes.data(), n);
+    constexpr std::int64_t kBlock = 512;
+    alignas(64) float states[kMaxUpdateStates][kBlock];
+    alignas(64) float wide_grad[kBlock];
+    for (std::int64_t i = 0; i < n; i += kBlock) {
+      const std::int64_t count = std::min(kBlock, n - i);
+      Pointers wide;
+      for (int s = 0; s < states_; ++s) {
+        widen_(static_cast<const char*>(at.old[s]) + i * size_, states[s], count);
+        wide.old[s] = wide.fresh[s] = states[s];
+      }
+      widen_(grad + i * size_, wide_grad, count);
+      loop(wide.old.data(), wide.fresh.data(), wide_grad, scalars.bytes.data(), count);
+      for (int s = 0; s < states_; ++s) narrow_(states[s], static_cast<char*>(at.fresh[s]) + i * size_, count);
+    }
+  }
+
+  const std::string name_;
+  const std::string inputs_;
+  const UpdateRule rule_;
+  const bool flag_;
+  const DType dtype_;
+  const DType wide_;
+  const std::int64_t size_;
+  const bool returns_ref_;
+  const int grad_;
+  const int indices_;  // -1: dense
+  const int states_;
+  const ConvertFn to_double_;
+  const ConvertFn from_double_;
+  const ConvertFn widen_;
+  const ConvertFn narrow_;
+};
+
+}  // namespace
+
+KernelFactory apply_kernel(UpdateRule rule, std::string inputs) {
+  return [rule, inputs = std::move(inputs)](const KernelInit& init) -> Result<std::unique_ptr<Kernel>> {
+    return std::unique_ptr<Kernel>(std::make_unique<ApplyKernel>(rule, inputs, init));
+  };
+}
+
+}  // namespace tutti::cpu

@@ -1,0 +1,322 @@
+#include "tutti/kernels/resources/queue.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "tutti/kernels/cpu/element.h"
+
+namespace tutti {
+
+namespace {
+enum class Kind { kEnqueue, kDequeue, kClose };
+enum class Phase {
+  kNew,        // not in a line yet
+  kWaiting,    // in a line
+  kFinished,   // taken out of it; whoever did that answers
+  kCancelled,  // cancelled while it was new
+};
+}  // namespace
+
+// One call under way. An attempt is registered with its cancellation before anyone can serve it, because once it is
+// served the cancellation may go. Members are guarded by the queue's mutex until it is finished, then owned by the
+// thread that finished it.
+struct Queue::Attempt {
+  Kind kind;
+  Phase phase = Phase::kNew;
+  Cancellation* cancellation = nullptr;
+  Cancellation::Token token = 0;
+  Status status;
+
+  // Enqueues and closes.
+  std::deque<Tuple> to_enqueue;
+  EnqueueDone enqueue_done;
+
+  // Dequeues.
+  std::int64_t wanted = 1;
+  bool stacked = false;
+  bool allow_fewer = false;
+  std::vector<Tuple> taken;
+  DequeueDone dequeue_done;
+};
+
+Result<std::shared_ptr<Queue>> Queue::create(QueueOptions options) {
+  if (options.component_types.empty()) return invalid_argument("FIFOQueue: there must be at least one component");
+  if (!options.shapes.empty() && options.shapes.size() != options.component_types.size()) {
+    return invalid_argument("FIFOQueue: ", options.shapes.size(), " shapes for ", options.component_types.size(),
+                            " components");
+  }
+  for (const PartialShape& shape : options.shapes) {
+    if (!shape.as_shape()) return invalid_argument("FIFOQueue: All shapes must be fully specified, not ", shape);
+  }
+  return std::shared_ptr<Queue>(new Queue(std::move(options)));
+}
+
+Queue::~Queue() = default;
+
+bool Queue::full() const {
+  return options_.capacity >= 0 && static_cast<std::int64_t>(tuples_.size()) >= options_.capacity;
+}
+
+Status Queue::closed_error() const { return tutti::cancelled("FIFOQueue '", printable(options_.name), "' is closed."); }
+
+Status Queue::check_tuple(const Tuple& tuple, bool batched) const {
+  if (tuple.size() != options_.component_types.size()) {
+    return invalid_argument("Wrong number of components in tuple. Expected ", options_.component_types.size(), ", got ",
+                            tuple.size());
+  }
+  for (std::size_t i = 0; i < tuple.size(); ++i) {
+    const Tensor& component = tuple[i];
+    if (component.dtype() != options_.component_types[i]) {
+      return invalid_argument("Type mismatch in tuple component ", i, ". Expected ",
+                              dtype_name(options_.component_types[i]), ", got ", dtype_name(component.dtype()));
+    }
+    if (batched && (component.rank() < 1 || component.dim(0) != tuple[0].dim(0))) {
+      return invalid_argument("All input tensors must have the same size in the 0th dimension. Component ", i, " is ",
+                              component.shape(), ", component 0 ", tuple[0].shape());
+    }
+    if (options_.shapes.empty()) continue;
+    const Shape shape = batched ? component.shape().without_dim(0) : component.shape();
+    if (!options_.shapes[i].compatible_with(shape)) {
+      return invalid_argument("Shape mismatch in tuple component ", i, ". Expected ", batched ? "[?]+" : "",
+                              options_.shapes[i], ", got ", component.shape());
+    }
+  }
+  return {};
+}
+
+Status Queue::stack_shapes_known() const {
+  if (!options_.shapes.empty()) return {};
+  return invalid_argument("FIFOQueue's DequeueMany and DequeueUpTo require the components to have specified shapes.");
+}
+
+// REQUIRES: shapes are known, and every tuple fits them.
+Result<Queue::Tuple> Queue::stack(const std::vector<Tuple>& tuples) const {
+  Tuple batch;
+  for (std::size_t c = 0; c < options_.component_types.size(); ++c) {
+    const DType dtype = options_.component_types[c];
+    std::vector<std::int64_t> dims{static_cast<std::int64_t>(tuples.size())};
+    const auto each = options_.shapes[c].dims();
+    dims.insert(dims.end(), each.begin(), each.end());
+    TUTTI_ASSIGN_OR_RETURN(const Shape shape, Shape::create(dims));
+    TUTTI_ASSIGN_OR_RETURN(Tensor stacked, Tensor::create(dtype, shape, heap_allocator()));
+    for (std::size_t i = 0; i < tuples.size(); ++i) {
+      const Tensor& row = tuples[i][c];
+      cpu::copy_elements(dtype,
+                         cpu::at_element(dtype, stacked.raw(), static_cast<std::int64_t>(i) * row.num_elements()),
+                         row.raw(), row.num_elements());
+    }
+    batch.push_back(std::move(stacked));
+  }
+  return batch;
+}
+
+void Queue::try_enqueue(Tuple tuple, Cancellation& cancellation, EnqueueDone done) {
+  if (Status fits = check_tuple(tuple, /*batched=*/false); !fits.ok()) return done(std::move(fits));
+  auto attempt = std::make_shared<Attempt>();
+  attempt->kind = Kind::kEnqueue;
+  attempt->to_enqueue.push_back(std::move(tuple));
+  attempt->enqueue_done = std::move(done);
+  submit(attempt, &cancellation);
+}
+
+void Queue::try_enqueue_many(Tuple batch, Cancellation& cancellation, EnqueueDone done) {
+  if (Status fits = check_tuple(batch, /*batched=*/true); !fits.ok()) return done(std::move(fits));
+  auto attempt = std::make_shared<Attempt>();
+  attempt->kind = Kind::kEnqueue;
+  for (std::int64_t i = 0; i < batch[0].dim(0); ++i) {
+    Tuple tuple;
+    for (const Tensor& component : batch) {
+      tuple.push_back(component.slice(i, i + 1).reshaped(component.shape().without_dim(0)));
+    }
+    attempt->to_enqueue.push_back(std::move(tuple));
+  }
+  attempt->enqueue_done = std::move(done);
+  submit(attempt, &cancellation);
+}
+
+void Queue::try_dequeue(Cancellation& cancellation, DequeueDone done) {
+  auto attempt = std::make_shared<Attempt>();
+  attempt->kind = Kind::kDequeue;
+  attempt->dequeue_done = std::move(done);
+  submit(attempt, &cancellation);
+}
+
+void Queue::try_dequeue_many(std::int64_t count, bool allow_fewer, Cancellation& cancellation, DequeueDone done) {
+  if (count < 0) return done(invalid_argument("DequeueMany expected n >= 0, got ", count), {});
+  if (Status known = stack_shapes_known(); !known.ok()) return done(std::move(known), {});
+  auto attempt = std::make_shared<Attempt>();
+  attempt->kind = Kind::kDequeue;
+  attempt->wanted = count;
+  attempt->stacked = true;
+  attempt->allow_fewer = allow_fewer;
+  attempt->dequeue_done = std::move(done);
+  submit(attempt, &cancellation);
+}
+
+void Queue::close(bool cancel_pending_enqueues, EnqueueDone done) {
+  auto attempt = std::make_shared<Attempt>();
+  attempt->kind = Kind::kClose;
+  attempt->enqueue_done = std::move(done);
+  if (!cancel_pending_enqueues) return submit(attempt, nullptr);
+  std::vector<AttemptPtr> finished;
+  {
+    MutexLock lock(mu_);
+    closed_ = true;
+    for (AttemptPtr& waiting : enqueues_) {
+      waiting->phase = Phase::kFinished;
+      if (waiting->kind == Kind::kEnqueue) waiting->status = tutti::cancelled("Enqueue operation was cancelled");
+      finished.push_back(std::move(waiting));
+    }
+    enqueues_.clear();
+    serve(&finished);
+  }
+  attempt->phase = Phase::kFinished;
+  finished.push_back(attempt);
+  finish(std::move(finished));
+}
+
+bool Queue::closed() const {
+  MutexLock lock(mu_);
+  return closed_;
+}
+
+std::int64_t Queue::size() const {
+  MutexLock lock(mu_);
+  return static_cast<std::int64_t>(tuples_.size());
+}
+
+std::string Queue::debug_string() const {
+  return str_cat("queue \"", printable(options_.name), "\" of ", size(), " tuples");
+}
+
+void Queue::submit(const AttemptPtr& attempt, Cancellation* cancellation) {
+  Cancellation::Token token = 0;
+  if (cancellation != nullptr) {
+    token = cancellation->register_callback([queue = shared_from_this(), attempt] { queue->cancel(attempt); });
+  }
+  std::vector<AttemptPtr> finished;
+  {
+    MutexLock lock(mu_);
+    const bool cancelled_already = attempt->phase == Phase::kCancelled || (cancellation != nullptr && token == 0);
+    attempt->cancellation = cancellation;
+    attempt->token = token;
+    if (cancelled_already) {
+      attempt->phase = Phase::kFinished;
+      attempt->status = tutti::cancelled(attempt->kind == Kind::kDequeue ? "Dequeue operation was cancelled"
+                                                                         : "Enqueue operation was cancelled");
+      finished.push_back(attempt);
+    } else {
+      attempt->phase = Phase::kWaiting;
+      (attempt->kind == Kind::kDequeue ? dequeues_ : enqueues_).push_back(attempt);
+      serve(&finished);
+    }
+  }
+  finish(std::move(finished));
+}
+
+void Queue::cancel(const AttemptPtr& attempt) {
+  std::vector<AttemptPtr> finished;
+  {
+    MutexLock lock(mu_);
+    if (attempt->phase == Phase::kNew) attempt->phase = Phase::kCancelled;
+    if (attempt->phase != Phase::kWaiting) return;
+    attempt->phase = Phase::kFinished;
+    attempt->status = tutti::cancelled(attempt->kind == Kind::kDequeue ? "Dequeue operation was cancelled"
+                                                                       : "Enqueue operation was cancelled");
+    give_back(*attempt);
+    (attempt->kind == Kind::kDequeue ? dequeues_ : enqueues_).remove(attempt);
+    finished.push_back(attempt);
+    serve(&finished);  // those behind it may be able to go on
+  }
+  finish(std::move(finished));
+}
+
+void Queue::give_back(Attempt& attempt) {
+  tuples_.insert(tuples_.begin(), std::make_move_iterator(attempt.taken.begin()),
+                 std::make_move_iterator(attempt.taken.end()));
+  attempt.taken.clear();
+}
+
+// True: the attempt is finished, one way or another.
+bool Queue::serve_enqueue(Attempt& attempt) {
+  if (attempt.kind == Kind::kClose) {
+    closed_ = true;
+    return true;
+  }
+  if (closed_ && !attempt.to_enqueue.empty()) {
+    attempt.status = closed_error();
+    return true;
+  }
+  while (!attempt.to_enqueue.empty() && !full()) {
+    tuples_.push_back(std::move(attempt.to_enqueue.front()));
+    attempt.to_enqueue.pop_front();
+  }
+  return attempt.to_enqueue.empty();
+}
+
+bool Queue::serve_dequeue(Attempt& attempt) {
+  while (static_cast<std::int64_t>(attempt.taken.size()) < attempt.wanted && !tuples_.empty()) {
+    attempt.taken.push_back(std::move(tuples_.front()));
+    tuples_.pop_front();
+  }
+  const auto held = static_cast<std::int64_t>(attempt.taken.size());
+  if (held == attempt.wanted) return true;
+  // An enqueue that is still in line came before the close and may bring more.
+  if (!closed_ || !enqueues_.empty()) return false;
+  if (attempt.allow_fewer && held > 0) return true;
+  give_back(attempt);
+  attempt.status =
+      out_of_range("FIFOQueue '", printable(options_.name), "' is closed and has insufficient elements (requested ",
+                   attempt.wanted, ", current size ", tuples_.size(), ")");
+  return true;
+}
+
+bool Queue::serve_line(Line& line, std::vector<AttemptPtr>* finished) {
+  bool any = false;
+  while (!line.empty()) {
+    Attempt& first = *line.front();
+    const bool done = first.kind == Kind::kDequeue ? serve_dequeue(first) : serve_enqueue(first);
+    if (!done) break;
+    first.phase = Phase::kFinished;
+    finished->push_back(std::move(line.front()));
+    line.pop_front();
+    any = true;
+  }
+  return any;
+}
+
+void Queue::serve(std::vector<AttemptPtr>* finished) {
+  // Each side can make room for the other. A line that did not finish anything may still have moved tuples
+  // (a batch in part), so go on until the queue itself stands still too.
+  while (true) {
+    const std::size_t before = tuples_.size();
+    bool moved = serve_line(enqueues_, finished);
+    const std::size_t between = tuples_.size();
+    moved |= serve_line(dequeues_, finished);
+    if (!moved && before == between && between == tuples_.size()) return;
+  }
+}
+
+void Queue::answer(Attempt& attempt) {
+  // Afterwards the callback neither runs nor will run, and the cancellation may go.
+  if (attempt.token != 0) attempt.cancellation->deregister(attempt.token);
+  if (attempt.kind != Kind::kDequeue) return attempt.enqueue_done(std::move(attempt.status));
+  Tuple result;
+  if (attempt.status.ok()) {
+    if (attempt.stacked) {
+      Result<Tuple> batch = stack(attempt.taken);
+      if (batch.ok()) result = *std::move(batch);
+      attempt.status = batch.status();
+    } else {
+      result = std::move(attempt.taken[0]);
+    }
+  }
+  attempt.dequeue_done(std::move(attempt.status), std::move(result));
+}
+
+void Queue::finish(std::vector<AttemptPtr> finished) {
+  for (const AttemptPtr& attempt : finished) answer(*attempt);
+}
+
+}  // namespace tutti

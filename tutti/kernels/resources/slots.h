@@ -1,0 +1,35 @@
+// From nodes and handles to the resources behind them.
+#pragma once
+
+#include <memory>
+#include <string_view>
+
+#include "tutti/kernels/kernel.h"
+
+namespace tutti {
+
+// The slot of a node that makes a resource: attribute container (or the default one), attribute shared_name
+// (or the node's own name). kFailedPrecondition where a task has no store.
+Result<std::shared_ptr<ResourceSlot>> own_slot(const KernelInit& init);
+
+// The slot behind resource input i. A handle from elsewhere is bound by its names to this task's store.
+Result<std::shared_ptr<ResourceSlot>> input_slot(KernelContext& ctx, int i);
+
+// The resource in `slot` as a T: kNotFound when the slot is empty, kInvalidArgument when it holds something
+// else. `kind` is what a T is called: "queue".
+template <typename T>
+Result<std::shared_ptr<T>> resource_in(const ResourceSlot& slot, std::string_view kind) {
+  std::shared_ptr<Resource> resource = slot.get();
+  if (!resource) {
+    return not_found("Resource ", printable(slot.container()), "/", printable(slot.name()), " (", kind,
+                     ") does not exist");
+  }
+  auto typed = std::dynamic_pointer_cast<T>(resource);
+  if (!typed) {
+    return invalid_argument("Resource ", printable(slot.container()), "/", printable(slot.name()), " is not a ", kind,
+                            ": ", resource->debug_string());
+  }
+  return typed;
+}
+
+}  // namespace tutti

@@ -1,0 +1,96 @@
+#include "tutti/kernels/resources/tensor_list.h"
+
+#include <utility>
+
+namespace tutti {
+
+TensorList::TensorList(DType dtype, PartialShape element_shape, std::int64_t max_items)
+    : dtype_(dtype),
+      element_shape_(std::move(element_shape)),
+      max_items_(max_items),
+      items_(std::make_shared<Items>()) {}
+
+TensorList::TensorList(DType dtype, PartialShape element_shape, std::vector<Tensor> items)
+    : dtype_(dtype),
+      element_shape_(std::move(element_shape)),
+      size_(static_cast<std::int64_t>(items.size())),
+      items_(std::make_shared<Items>()) {
+  MutexLock lock(items_->mu);
+  items_->tensors = std::move(items);
+}
+
+TensorList::TensorList(const TensorList& like, std::shared_ptr<Items> items, std::int64_t size)
+    : dtype_(like.dtype_),
+      element_shape_(like.element_shape_),
+      max_items_(like.max_items_),
+      size_(size),
+      items_(std::move(items)) {}
+
+Tensor TensorList::item(std::int64_t i) const {
+  MutexLock lock(items_->mu);
+  return items_->tensors[i];
+}
+
+std::vector<Tensor> TensorList::items() const {
+  MutexLock lock(items_->mu);
+  return {items_->tensors.begin(), items_->tensors.begin() + size_};
+}
+
+std::shared_ptr<const TensorList> TensorList::with_pushed(Tensor item) const {
+  {
+    MutexLock lock(items_->mu);
+    if (static_cast<std::int64_t>(items_->tensors.size()) == size_) {
+      items_->tensors.push_back(std::move(item));
+      return std::shared_ptr<const TensorList>(new TensorList(*this, items_, size_ + 1));
+    }
+  }
+  auto fresh = std::make_shared<Items>();
+  {
+    MutexLock lock(fresh->mu);
+    fresh->tensors = items();
+    fresh->tensors.push_back(std::move(item));
+  }
+  return std::shared_ptr<const TensorList>(new TensorList(*this, std::move(fresh), size_ + 1));
+}
+
+std::shared_ptr<const TensorList> TensorList::with_popped() const {
+  return std::shared_ptr<const TensorList>(new TensorList(*this, items_, size_ - 1));
+}
+
+std::shared_ptr<const TensorList> TensorList::with_item(std::int64_t i, Tensor item) const {
+  auto fresh = std::make_shared<Items>();
+  {
+    MutexLock lock(fresh->mu);
+    fresh->tensors = items();
+    fresh->tensors[i] = std::move(item);
+  }
+  return std::shared_ptr<const TensorList>(new TensorList(*this, std::move(fresh), size_));
+}
+
+std::shared_ptr<const TensorList> TensorList::resized(std::int64_t size) const {
+  if (size <= size_) return std::shared_ptr<const TensorList>(new TensorList(*this, items_, size));
+  auto fresh = std::make_shared<Items>();
+  {
+    MutexLock lock(fresh->mu);
+    fresh->tensors = items();
+    fresh->tensors.resize(size);
+  }
+  return std::shared_ptr<const TensorList>(new TensorList(*this, std::move(fresh), size));
+}
+
+Result<PartialShape> TensorList::common_shape() const {
+  PartialShape shape = element_shape_;
+  MutexLock lock(items_->mu);
+  for (std::int64_t i = 0; i < size_; ++i) {
+    const Tensor& item = items_->tensors[i];
+    if (!item.has_value()) continue;
+    TUTTI_ASSIGN_OR_RETURN(shape, shape.merge(item.shape()));
+  }
+  return shape;
+}
+
+std::string TensorList::debug_string() const {
+  return str_cat("list of ", size_, " ", dtype_name(dtype_), " ", element_shape_);
+}
+
+}  // namespace tutti

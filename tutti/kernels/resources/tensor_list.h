@@ -1,0 +1,63 @@
+// A list of tensors as a value: the element of a variant tensor, as loops and their gradients pass it around.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tutti/core/mutex.h"
+#include "tutti/core/shape.h"
+#include "tutti/core/tensor.h"
+#include "tutti/core/variant.h"
+
+namespace tutti {
+
+// Immutable: a change gives a new list. Lists share their items: appending to the longest of those that share
+// writes behind what the others see and so takes constant time; everything else that changes items copies the
+// list of tensors (never their elements). Thread-safe.
+class TensorList : public VariantObject {
+ public:
+  // `max_items` below 0: no limit.
+  TensorList(DType dtype, PartialShape element_shape, std::int64_t max_items = -1);
+  // With items; one without a value reads as zeros.
+  TensorList(DType dtype, PartialShape element_shape, std::vector<Tensor> items);
+
+  DType dtype() const { return dtype_; }
+  const PartialShape& element_shape() const { return element_shape_; }
+  std::int64_t max_items() const { return max_items_; }
+  std::int64_t size() const { return size_; }
+  // No value when the item was never set. REQUIRES: 0 <= i < size().
+  Tensor item(std::int64_t i) const;
+  // All of them, in order.
+  std::vector<Tensor> items() const;
+
+  std::shared_ptr<const TensorList> with_pushed(Tensor item) const;
+  // Without the last item. REQUIRES: size() > 0.
+  std::shared_ptr<const TensorList> with_popped() const;
+  // REQUIRES: 0 <= i < size().
+  std::shared_ptr<const TensorList> with_item(std::int64_t i, Tensor item) const;
+  std::shared_ptr<const TensorList> resized(std::int64_t size) const;
+
+  // What every item's shape agrees with; kInvalidArgument when they contradict each other.
+  Result<PartialShape> common_shape() const;
+
+  std::string type_name() const override { return "tensorflow::TensorList"; }
+  std::string debug_string() const override;
+
+ private:
+  struct Items {
+    Mutex mu;
+    // Never shrinks; a list sees the first size_ of them, and those do not change.
+    std::vector<Tensor> tensors TUTTI_GUARDED_BY(mu);
+  };
+  TensorList(const TensorList& like, std::shared_ptr<Items> items, std::int64_t size);
+
+  const DType dtype_;
+  const PartialShape element_shape_;
+  const std::int64_t max_items_ = -1;
+  const std::int64_t size_ = 0;
+  const std::shared_ptr<Items> items_;
+};
+
+}  // namespace tutti
