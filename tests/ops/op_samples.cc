@@ -1,0 +1,331 @@
+#include "tests/ops/op_samples.h"
+
+#include <algorithm>
+#include <random>
+#include <span>
+#include <utility>
+
+#include "tutti/ops/builders.h"
+
+namespace tutti::testing {
+namespace {
+
+using Kind = SampleInput::Kind;
+
+// Values are drawn in order from one seeded generator, so that a sample added at the end changes no other.
+class Samples {
+ public:
+  SampleInput value(const Shape& shape, double low = -2, double high = 2, Kind kind = Kind::kValue) {
+    Tensor tensor(DType::kDouble, shape);
+    std::uniform_real_distribution<double> uniform(low, high);
+    for (double& element : tensor.flat<double>()) element = uniform(random_);
+    return {tensor, kind};
+  }
+  // Of both signs, none near zero: for functions with a kink there.
+  SampleInput away_from_zero(const Shape& shape, double low = 0.3, double high = 2) {
+    SampleInput input = value(shape, low, high);
+    for (double& element : input.value.flat<double>()) element *= random_() % 2 ? 1 : -1;
+    return input;
+  }
+  // Far from each other: for maxima.
+  SampleInput distinct(const Shape& shape) {
+    Tensor tensor(DType::kDouble, shape);
+    std::span<double> flat = tensor.flat<double>();
+    for (std::size_t i = 0; i < flat.size(); ++i) flat[i] = 0.37 * static_cast<double>(i) - 1;
+    std::shuffle(flat.begin(), flat.end(), random_);
+    return {tensor, Kind::kValue};
+  }
+  SampleInput variable(const Shape& shape) { return value(shape, -2, 2, Kind::kVariable); }
+
+  static SampleInput i32(std::vector<std::int32_t> values) { return {Tensor::vector<std::int32_t>(values)}; }
+  static SampleInput i64(std::vector<std::int64_t> values) { return {Tensor::vector<std::int64_t>(values)}; }
+  static SampleInput i32(const Shape& shape, std::vector<std::int32_t> values) {
+    return {Tensor::of<std::int32_t>(shape, values)};
+  }
+  static SampleInput scalar(std::int32_t value) { return {Tensor::scalar(value)}; }
+  static SampleInput bools(const Shape& shape, std::vector<int> values) {
+    Tensor tensor(DType::kBool, shape);
+    for (std::size_t i = 0; i < values.size(); ++i) tensor.data<bool>()[i] = values[i] != 0;
+    return {tensor};
+  }
+  static SampleInput fixed(SampleInput input) {
+    input.kind = Kind::kFixed;
+    return input;
+  }
+
+  OpSample& add(std::string op, std::vector<SampleInput> inputs, AttrMap attrs = {}) {
+    samples_.push_back({.op = std::move(op), .attrs = std::move(attrs), .inputs = std::move(inputs)});
+    return samples_.back();
+  }
+  std::vector<OpSample> take() { return std::move(samples_); }
+
+ private:
+  std::mt19937 random_{20240229};
+  std::vector<OpSample> samples_;
+};
+
+// Shapes that broadcast in every way.
+void add_binary(Samples& s, const std::string& op, double low = -2, double high = 2) {
+  s.add(op, {s.value({2, 3}, low, high), s.value({2, 3}, low, high)});
+  s.add(op, {s.value({2, 3}, low, high), s.value({}, low, high)});
+  s.add(op, {s.value({3}, low, high), s.value({2, 3}, low, high)});
+  s.add(op, {s.value({2, 1, 3}, low, high), s.value({4, 1}, low, high)});
+}
+
+void add_plumbing(Samples& s) {
+  s.add("Identity", {s.value({2, 3})});
+  s.add("Snapshot", {s.value({2, 3})});
+  s.add("IdentityN", {s.value({2}), s.value({})});
+  s.add("PlaceholderWithDefault", {s.value({2})}, {{"shape", PartialShape{2}}});
+  s.add("CheckNumerics", {s.value({2, 2})}, {{"message", "bad"}});
+  s.add("EnsureShape", {s.value({2, 2})}, {{"shape", PartialShape{-1, 2}}});
+}
+
+void add_arithmetic(Samples& s) {
+  for (const char* op : {"Add", "AddV2", "Sub", "Mul", "MulNoNan", "SquaredDifference"}) add_binary(s, op);
+  for (const char* op : {"Div", "RealDiv", "DivNoNan"}) {
+    s.add(op, {s.value({2, 3}), s.away_from_zero({2, 3})});
+    s.add(op, {s.value({2, 1, 3}), s.away_from_zero({4, 1})});
+  }
+  for (const char* op : {"Pow", "Xlogy", "Xdivy"}) add_binary(s, op, 0.4, 2);
+  s.add("Pow", {{Tensor::vector<double>({-1.5, 0.7}), Kind::kValue}, Samples::fixed({Tensor::vector<double>({2, 3})})});
+  // Away from the jumps of the quotient.
+  for (const char* op : {"FloorMod", "Mod", "TruncateMod"}) {
+    s.add(op, {{Tensor::vector<double>({5.3, -4.4, 7.1}), Kind::kValue}, {Tensor::scalar(2.0), Kind::kValue}});
+  }
+  for (const char* op : {"Maximum", "Minimum"}) {
+    SampleInput both = s.distinct({2, 6});
+    s.add(op, {{both.value.slice(0, 1).clone().value_or_throw(), Kind::kValue},
+               {both.value.slice(1, 2).clone().value_or_throw(), Kind::kValue}});
+    s.add(op, {s.value({2, 3}, 0, 1), s.value({3}, 1.1, 2)});
+  }
+}
+
+void add_functions(Samples& s) {
+  for (const char* op : {"Neg", "Square", "Exp", "Expm1", "Sin", "Cos", "Tanh", "Sigmoid", "Erf"}) {
+    s.add(op, {s.value({2, 3})});
+    s.add(op, {s.value({})});
+  }
+  for (const char* op : {"Sqrt", "Rsqrt", "Log", "Log1p"}) s.add(op, {s.value({2, 3}, 0.3, 2)});
+  for (const char* op : {"Reciprocal", "Inv", "Abs", "Sign"}) s.add(op, {s.away_from_zero({2, 3})});
+  s.add("Tan", {s.value({2, 3}, -1, 1)});
+  for (const char* op : {"SigmoidGrad", "TanhGrad", "RsqrtGrad", "ReciprocalGrad", "InvGrad"}) {
+    s.add(op, {s.value({2, 3}), s.value({2, 3})});
+  }
+  s.add("SqrtGrad", {s.value({2, 3}, 0.5, 2), s.value({2, 3})});
+  s.add("Conj", {s.value({2, 2})}).build = [](Graph&, const std::vector<Output>& in) {
+    Output complex = op1("Cast", {in[0]}, {{"DstT", DType::kComplex128}});
+    return std::vector{op1("Cast", {op1("Conj", {complex})}, {{"DstT", DType::kDouble}})};
+  };
+}
+
+void add_choices(Samples& s) {
+  s.add("Select", {Samples::bools({2, 2}, {1, 0, 0, 1}), s.value({2, 2}), s.value({2, 2})});
+  s.add("Select", {Samples::bools({2}, {1, 0}), s.value({2, 2}), s.value({2, 2})});
+  s.add("Select", {Samples::bools({}, {0}), s.value({2, 2}), s.value({2, 2})});
+  s.add("SelectV2", {Samples::bools({2, 1}, {1, 0}), s.value({3}), s.value({2, 3})});
+  s.add("SelectV2", {Samples::bools({2, 3}, {1, 0, 1, 1, 0, 0}), s.value({}), s.value({3})});
+  s.add("ClipByValue", {s.distinct({7}), {Tensor::scalar(-0.5), Kind::kValue}, {Tensor::scalar(0.6), Kind::kValue}});
+  s.add("AddN", {s.value({2}), s.value({2}), s.value({2})});
+  s.add("AddN", {s.value({2})});
+  s.add("Cast", {s.value({2})}, {{"DstT", DType::kDouble}});
+  s.add("Cast", {s.value({2})}).build = [](Graph&, const std::vector<Output>& in) {
+    Output complex = op1("Cast", {in[0]}, {{"DstT", DType::kComplex128}});
+    return std::vector{op1("Cast", {op1("Mul", {complex, complex})}, {{"DstT", DType::kDouble}})};
+  };
+  s.add("L2Loss", {s.value({2, 3})});
+}
+
+void add_layout(Samples& s) {
+  s.add("Reshape", {s.value({2, 3}), Samples::i32({3, -1})});
+  s.add("Reshape", {s.value({0, 3}), Samples::i32({3, 0})});
+  s.add("ExpandDims", {s.value({2, 3}), Samples::scalar(1)});
+  s.add("Squeeze", {s.value({1, 2, 1})});
+  s.add("Squeeze", {s.value({1, 2, 1})}, {{"squeeze_dims", std::vector<std::int64_t>{-1}}});
+  s.add("ConcatV2", {s.value({2, 1}), s.value({2, 3}), Samples::scalar(1)});
+  s.add("ConcatV2", {s.value({2, 2}), s.value({0, 2}), s.value({1, 2}), Samples::scalar(-2)});
+  s.add("Concat", {Samples::scalar(0), s.value({2, 1}), s.value({1, 1})});
+  s.add("Pack", {s.value({2}), s.value({2})});
+  s.add("Pack", {s.value({2, 2}), s.value({2, 2})}, {{"axis", -1}});
+  s.add("Unpack", {s.value({2, 3})}, {{"num", 3}, {"axis", 1}});
+  s.add("Unpack", {s.value({2, 3})}, {{"num", 2}}).outputs = {1};
+  s.add("Split", {Samples::scalar(1), s.value({2, 4})}, {{"num_split", 2}});
+  s.add("SplitV", {s.value({5, 2}), Samples::i64({2, -1, 2}), Samples::scalar(0)}, {{"num_split", 3}});
+  s.add("Transpose", {s.value({2, 3, 4}), Samples::i32({2, 0, 1})});
+  s.add("Tile", {s.value({2, 3}), Samples::i32({2, 3})});
+  s.add("BroadcastTo", {s.value({2, 1}), Samples::i32({3, 2, 4})});
+  s.add("ReverseV2", {s.value({2, 3}), Samples::i32({1, 0})});
+  s.add("Fill", {Samples::i32({2, 3}), s.value({})});
+}
+
+void add_slices(Samples& s) {
+  s.add("Slice", {s.value({3, 4}), Samples::i32({1, 0}), Samples::i32({-1, 2})});
+  s.add("StridedSlice", {s.value({4, 5}), Samples::i32({0, 4}), Samples::i32({4, 0}), Samples::i32({2, -2})});
+  s.add("StridedSlice", {s.value({4, 5}), Samples::i32({1, 0}), Samples::i32({2, 3}), Samples::i32({1, 1})},
+        {{"shrink_axis_mask", 1}, {"begin_mask", 2}});
+  s.add("StridedSlice", {s.value({2, 3, 4}), Samples::i32({0, 0, 1}), Samples::i32({0, 0, 2}), Samples::i32({1, 1, 1})},
+        {{"ellipsis_mask", 1}, {"new_axis_mask", 2}});
+  s.add("StridedSliceGrad",
+        {Samples::i32({4, 5}), Samples::i32({0, 1}), Samples::i32({4, 4}), Samples::i32({2, 1}), s.value({2, 3})});
+  s.add("Pad", {s.value({2, 3}), Samples::i32({2, 2}, {1, 0, 0, 2})});
+  s.add("PadV2", {s.value({2, 3}), Samples::i32({2, 2}, {1, 0, 0, 2}), Samples::fixed(s.value({}))});
+}
+
+void add_gathers(Samples& s) {
+  s.add("Gather", {s.value({4, 2}), Samples::i32({1, 3, 1})});
+  s.add("Gather", {s.value({4}), Samples::i32({2, 2}, {1, 3, 1, 0})});
+  s.add("GatherV2", {s.value({4, 2}), Samples::i32({1, 3, 1}), Samples::scalar(0)});
+  s.add("GatherV2", {s.value({4, 2, 3}), Samples::i32({2, 2}, {1, 0, 1, 1}), Samples::scalar(1)});
+  s.add("GatherV2", {s.value({3, 4}), Samples::i32({2}), Samples::scalar(-1)});
+  s.add("GatherV2", {s.value({2, 3, 2}), Samples::i32({2, 2}, {2, 0, 1, 1}), Samples::scalar(1)}, {{"batch_dims", 1}})
+      .needs_constants = true;
+  s.add("GatherNd", {s.value({3, 2}), Samples::i32({2, 2}, {1, 0, 2, 1})});
+  s.add("GatherNd", {s.value({3, 2}), Samples::i32({3, 1}, {1, 1, 0})});
+  s.add("ScatterNd", {Samples::i32({3, 1}, {1, 4, 1}), s.value({3, 2}), Samples::i32({5, 2})});
+  s.add("DynamicPartition", {s.value({4, 2}), Samples::i32({1, 0, 1, 1})}, {{"num_partitions", 3}});
+  for (const char* op : {"DynamicStitch", "ParallelDynamicStitch"}) {
+    s.add(op, {Samples::i32({0, 2}), Samples::scalar(1), s.value({2, 2}), s.value({2})}, {{"N", 2}});
+  }
+  s.add("UnsortedSegmentSum", {s.value({4, 2}), Samples::i32({2, 0, -1, 2}), Samples::scalar(3)});
+  s.add("UnsortedSegmentSum", {s.value({2, 2}), Samples::i32({2, 2}, {2, 0, -1, 2}), Samples::scalar(3)});
+  s.add("SegmentSum", {s.value({4, 2}), Samples::i32({0, 0, 2, 2})});
+  s.add("Cumsum", {s.value({3, 2}), Samples::scalar(0)});
+  s.add("Cumsum", {s.value({3, 2}), Samples::scalar(-1)}, {{"exclusive", true}, {"reverse", true}});
+}
+
+void add_variables(Samples& s) {
+  s.add("ReadVariableOp", {s.variable({2, 2})}, {{"dtype", DType::kDouble}});
+  s.add("ResourceGather", {s.variable({4, 2}), Samples::i32({1, 3, 1})}, {{"dtype", DType::kDouble}});
+  s.add("ResourceGather", {s.variable({4}), Samples::i32({2, 2}, {1, 3, 1, 0})}, {{"dtype", DType::kDouble}});
+}
+
+void add_reductions(Samples& s) {
+  for (const char* op : {"Sum", "Mean", "Prod", "Max", "Min", "EuclideanNorm"}) {
+    s.add(op, {s.distinct({2, 3}), Samples::i32({0})});
+    s.add(op, {s.distinct({2, 3}), Samples::scalar(-1)}, {{"keep_dims", true}});
+    s.add(op, {s.distinct({2, 3, 2}), Samples::i32({0, 2})});
+    s.add(op, {s.distinct({2, 2}), Samples::i32({1, 0})});
+    s.add(op, {s.distinct({2}), Samples::i32({})});
+  }
+  s.add("Sum", {s.value({0, 2}), Samples::i32({0})});
+  s.add("Mean", {s.value({}), Samples::i32({})});
+  // A product with zeros among its factors, one and two.
+  s.add("Prod", {{Tensor::of<double>({2, 3}, {0, 2, 3, 0, 0, 4}), Kind::kValue}, Samples::i32({1})});
+}
+
+void add_products(Samples& s) {
+  for (bool a : {false, true}) {
+    for (bool b : {false, true}) {
+      s.add("MatMul", {s.value(a ? Shape{3, 2} : Shape{2, 3}), s.value(b ? Shape{4, 3} : Shape{3, 4})},
+            {{"transpose_a", a}, {"transpose_b", b}});
+      for (const char* op : {"BatchMatMul", "BatchMatMulV2"}) {
+        s.add(op, {s.value(a ? Shape{2, 3, 2} : Shape{2, 2, 3}), s.value(b ? Shape{2, 4, 3} : Shape{2, 3, 4})},
+              {{"adj_x", a}, {"adj_y", b}});
+      }
+    }
+  }
+  s.add("BatchMatMulV2", {s.value({2, 1, 2, 3}), s.value({4, 3, 2})});
+  s.add("BatchMatMulV2", {s.value({2, 3}), s.value({2, 3, 2})}, {{"adj_x", false}});
+}
+
+void add_activations(Samples& s) {
+  for (const char* op : {"Relu", "Elu", "Selu", "LeakyRelu", "Softplus", "Softsign"}) {
+    s.add(op, {s.away_from_zero({2, 3})});
+  }
+  s.add("Relu6", {{Tensor::vector<double>({-1, 0.5, 5.5, 7}), Kind::kValue}});
+  s.add("LeakyRelu", {s.away_from_zero({2, 3})}, {{"alpha", 0.5f}});
+  for (const char* op : {"ReluGrad", "LeakyReluGrad", "SoftplusGrad", "SoftsignGrad", "EluGrad"}) {
+    s.add(op, {s.value({2, 3}), s.away_from_zero({2, 3})});
+  }
+  // The function's value lies above -1.7581.
+  s.add("SeluGrad", {s.value({2, 3}), s.away_from_zero({2, 3}, 0.3, 1.5)});
+  s.add("Relu6Grad", {s.value({4}), {Tensor::vector<double>({-1, 0.5, 5.5, 7}), Kind::kValue}});
+}
+
+void add_losses(Samples& s) {
+  s.add("BiasAdd", {s.value({2, 3}), s.value({3})});
+  s.add("BiasAdd", {s.value({2, 3, 2, 2}), s.value({3})}, {{"data_format", "NCHW"}});
+  s.add("BiasAddV1", {s.value({2, 2, 3}), s.value({3})});
+  s.add("BiasAddGrad", {s.value({2, 2, 3})});
+  s.add("Softmax", {s.value({2, 3})});
+  s.add("LogSoftmax", {s.value({2, 3})});
+  // The second output is the gradient of the first: differentiating both tries the second derivative too.
+  // What it takes for the derivative is one only for labels that sum to 1.
+  const SampleInput labels = {Tensor::of<double>({2, 3}, {0.2, 0.5, 0.3, 0.1, 0.8, 0.1}), Kind::kValue};
+  s.add("SoftmaxCrossEntropyWithLogits", {s.value({2, 3}), labels}).outputs = {0};
+  s.add("SoftmaxCrossEntropyWithLogits", {s.value({2, 3}), labels});
+  s.add("SparseSoftmaxCrossEntropyWithLogits", {s.value({2, 3}), Samples::i64({2, 0})}).outputs = {0};
+  s.add("SparseSoftmaxCrossEntropyWithLogits", {s.value({2, 3}), Samples::i64({2, 0})});
+}
+
+// Lists: made from rows, changed by the op under test, and stacked again.
+const AttrMap kDoubles = {{"element_dtype", DType::kDouble}};
+
+Output open_shape(Graph& graph) {
+  return add_op(graph, "Const", {}, {{"dtype", DType::kInt32}, {"value", Tensor::scalar(std::int32_t{-1})}})->output();
+}
+Output list_of(Output rows) { return op1("TensorListFromTensor", {rows, open_shape(rows.graph())}, kDoubles); }
+Output stacked(Output list) { return op1("TensorListStack", {list, open_shape(list.graph())}, kDoubles); }
+Node* popped(Output list) {
+  return add_op(list.graph(), "TensorListPopBack", {list, open_shape(list.graph())}, kDoubles);
+}
+Output item(Output list, Output index) {
+  return op1("TensorListGetItem", {list, index, open_shape(list.graph())}, kDoubles);
+}
+
+void add_lists(Samples& s) {
+  for (const char* op : {"TensorListFromTensor", "TensorListStack"}) {
+    s.add(op, {s.value({3, 2})}).build = [](Graph&, const std::vector<Output>& in) {
+      return std::vector{stacked(list_of(in[0]))};
+    };
+  }
+  s.add("TensorListPushBack", {s.value({2, 2}), s.value({2})}).build = [](Graph&, const std::vector<Output>& in) {
+    return std::vector{stacked(op1("TensorListPushBack", {list_of(in[0]), in[1]}))};
+  };
+  s.add("TensorListPopBack", {s.value({3, 2})}).build = [](Graph&, const std::vector<Output>& in) {
+    Node* pop = popped(list_of(in[0]));
+    return std::vector{stacked(pop->output(0)), pop->output(1)};
+  };
+  // Only one of its results is used.
+  s.add("TensorListPopBack", {s.value({3, 2})}).build = [](Graph&, const std::vector<Output>& in) {
+    return std::vector{popped(list_of(in[0]))->output(1)};
+  };
+  s.add("TensorListPopBack", {s.value({3, 2})}).build = [](Graph&, const std::vector<Output>& in) {
+    return std::vector{stacked(popped(list_of(in[0]))->output(0))};
+  };
+  s.add("TensorListGetItem", {s.value({3, 2}), Samples::scalar(1)}).build = [](Graph&, const std::vector<Output>& in) {
+    return std::vector{item(list_of(in[0]), in[1])};
+  };
+  // Two items: the list's gradient is a sum of lists.
+  s.add("TensorListGetItem", {s.value({3, 2}), Samples::scalar(1), Samples::scalar(2)}).build =
+      [](Graph&, const std::vector<Output>& in) {
+        Output list = list_of(in[0]);
+        return std::vector{op1("Mul", {item(list, in[1]), item(list, in[2])}), stacked(list)};
+      };
+  s.add("TensorListSetItem", {s.value({3, 2}), Samples::scalar(1), s.value({2})}).build =
+      [](Graph&, const std::vector<Output>& in) {
+        return std::vector{stacked(op1("TensorListSetItem", {list_of(in[0]), in[1], in[2]}))};
+      };
+}
+
+}  // namespace
+
+std::vector<OpSample> gradient_samples() {
+  Samples samples;
+  add_plumbing(samples);
+  add_arithmetic(samples);
+  add_functions(samples);
+  add_choices(samples);
+  add_layout(samples);
+  add_slices(samples);
+  add_gathers(samples);
+  add_variables(samples);
+  add_reductions(samples);
+  add_products(samples);
+  add_activations(samples);
+  add_losses(samples);
+  add_lists(samples);
+  return samples.take();
+}
+
+}  // namespace tutti::testing

@@ -1,0 +1,96 @@
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "tests/support/kernel_runner.h"
+
+namespace tutti {
+namespace {
+
+using testing::KernelRunner;
+using testing::value_of;
+
+class QueueOps : public ::testing::Test {
+ protected:
+  Value queue(const std::string& name, int capacity = -1) {
+    AttrMap attrs = floats_;
+    attrs["shapes"] = std::vector<PartialShape>{PartialShape::scalar()};
+    attrs["capacity"] = capacity;
+    auto run = runner_.run(name, "FIFOQueueV2", attrs);
+    EXPECT_TRUE(run->status().ok()) << run->status().to_string();
+    return run->output(0);
+  }
+  std::unique_ptr<testing::KernelRun> start(const std::string& op, AttrMap attrs, std::vector<Value> inputs) {
+    return runner_.start(op + std::to_string(count_++), op, std::move(attrs), std::move(inputs));
+  }
+  std::unique_ptr<testing::KernelRun> put(const Value& queue, float value) {
+    return start("QueueEnqueueV2", {}, {queue, value_of(Tensor::scalar(value))});
+  }
+  std::unique_ptr<testing::KernelRun> get(const Value& queue) { return start("QueueDequeueV2", floats_, {queue}); }
+  std::int32_t size(const Value& queue) { return start("QueueSizeV2", {}, {queue})->tensor().scalar<std::int32_t>(); }
+
+  const AttrMap floats_{{"component_types", std::vector<DType>{DType::kFloat}}};
+  KernelRunner runner_;
+  int count_ = 0;
+};
+
+TEST_F(QueueOps, EnqueueDequeue) {
+  const Value q = queue("q");
+  ASSERT_TRUE(put(q, 1)->status().ok());
+  auto many = start("QueueEnqueueManyV2", {}, {q, value_of(Tensor::vector<float>({2, 3, 4}))});
+  ASSERT_TRUE(many->status().ok()) << many->status().to_string();
+  EXPECT_EQ(size(q), 4);
+  EXPECT_EQ(get(q)->tensor().scalar<float>(), 1);
+  auto two = start("QueueDequeueManyV2", floats_, {q, value_of(Tensor::scalar(std::int32_t{2}))});
+  EXPECT_TRUE(bitwise_equal(two->tensor(), Tensor::vector<float>({2, 3})));
+  EXPECT_FALSE(start("QueueIsClosedV2", {}, {q})->tensor().scalar<bool>());
+  ASSERT_TRUE(start("QueueCloseV2", {}, {q})->status().ok());
+  EXPECT_TRUE(start("QueueIsClosedV2", {}, {q})->tensor().scalar<bool>());
+  auto rest = start("QueueDequeueUpToV2", floats_, {q, value_of(Tensor::scalar(std::int32_t{5}))});
+  EXPECT_TRUE(bitwise_equal(rest->tensor(), Tensor::vector<float>({4})));
+  EXPECT_EQ(get(q)->status().message(),
+            "FIFOQueue 'q' is closed and has insufficient elements (requested 1, current size 0)");
+  EXPECT_EQ(put(q, 1)->status(), cancelled("FIFOQueue 'q' is closed."));
+}
+
+TEST_F(QueueOps, DequeueWaitsAndIsCancelled) {
+  const Value q = queue("q");
+  auto waiting = get(q);
+  EXPECT_FALSE(waiting->finished());
+  runner_.step().cancellation->cancel(cancelled("the step timed out"));
+  ASSERT_TRUE(waiting->finished());
+  EXPECT_EQ(waiting->status(), cancelled("Dequeue operation was cancelled"));
+  runner_.new_step();
+  auto next = get(q);
+  EXPECT_FALSE(next->finished());
+  ASSERT_TRUE(put(q, 7)->status().ok());
+  ASSERT_TRUE(next->finished() && next->status().ok());
+  EXPECT_EQ(next->tensor().scalar<float>(), 7);
+}
+
+TEST_F(QueueOps, SharedNamesMustAgree) {
+  AttrMap attrs = floats_;
+  attrs["shared_name"] = "both";
+  Value a = runner_.run("a", "FIFOQueueV2", attrs)->output(0);
+  Value b = runner_.run("b", "FIFOQueueV2", attrs)->output(0);
+  ASSERT_TRUE(put(a, 1)->status().ok());
+  EXPECT_EQ(size(b), 1);
+  attrs["capacity"] = 3;
+  EXPECT_EQ(runner_.run("c", "FIFOQueueV2", attrs)->status().code(), Code::kInvalidArgument);
+}
+
+TEST_F(QueueOps, BadNodes) {
+  const Value q = queue("q");
+  EXPECT_EQ(start("QueueDequeueV2", {{"component_types", std::vector<DType>{DType::kFloat}}, {"timeout_ms", 5}}, {q})
+                ->status()
+                .code(),
+            Code::kInvalidArgument);
+  const Value nothing = value_of(Tensor::scalar(ResourceHandle("", "localhost", "no such queue")));
+  EXPECT_EQ(get(nothing)->status().code(), Code::kNotFound);
+  ASSERT_TRUE(put(q, 1)->status().ok());
+  auto wrong = start("QueueDequeueV2", {{"component_types", std::vector<DType>{DType::kInt32}}}, {q});
+  EXPECT_EQ(wrong->status().code(), Code::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace tutti

@@ -1,0 +1,373 @@
+// Optimiser updates, on reference and resource variables, against the formulas written out element by element.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <map>
+#include <random>
+
+#include "tutti/kernels/resources/variable.h"
+#include "tutti/ops/op_evaluator.h"
+#include "tutti/ops/op_table.h"
+
+namespace tutti {
+namespace {
+
+using State = std::map<std::string, double>;  // one element of everything, by the op's input names
+
+// The update of one element: reads "grad" and scalars, changes the states in place.
+struct Rule {
+  std::string name;  // behind "Apply"
+  std::vector<std::string> states;
+  std::function<void(State&)> update;
+  AttrMap attrs = {};
+  bool resource_only = false;
+};
+
+double sign(double x) { return x > 0 ? 1 : x < 0 ? -1 : 0; }
+
+void ftrl(State& s, double shrinkage, bool by_lr) {
+  const double g = s["grad"], p = -s["lr_power"], lr = s["lr"];
+  const double used = g + 2 * shrinkage * s["var"];
+  const double next = s["accum"] + g * g;
+  const double sigma = std::pow(next, p) - std::pow(s["accum"], p);
+  s["linear"] += by_lr ? used * lr - sigma * s["var"] : used - sigma / lr * s["var"];
+  const double l1 = by_lr ? s["l1"] * lr : s["l1"];
+  const double quadratic = by_lr ? std::pow(next, p) + 2 * s["l2"] * lr : std::pow(next, p) / lr + 2 * s["l2"];
+  s["var"] = std::abs(s["linear"]) > l1 ? (sign(s["linear"]) * l1 - s["linear"]) / quadratic : 0;
+  s["accum"] = next;
+}
+
+void adam(State& s, bool nesterov) {
+  const double g = s["grad"];
+  const double alpha = s["lr"] * std::sqrt(1 - s["beta2_power"]) / (1 - s["beta1_power"]);
+  s["m"] = s["beta1"] * s["m"] + (1 - s["beta1"]) * g;
+  s["v"] = s["beta2"] * s["v"] + (1 - s["beta2"]) * g * g;
+  const double top = nesterov ? g * (1 - s["beta1"]) + s["beta1"] * s["m"] : s["m"];
+  s["var"] -= alpha * top / (std::sqrt(s["v"]) + s["epsilon"]);
+}
+
+void momentum(State& s, bool nesterov) {
+  s["accum"] = s["accum"] * s["momentum"] + s["grad"];
+  s["var"] -= nesterov ? s["lr"] * s["grad"] + s["lr"] * s["momentum"] * s["accum"] : s["lr"] * s["accum"];
+}
+
+void keras_momentum(State& s, bool nesterov) {
+  s["accum"] = s["accum"] * s["momentum"] - s["lr"] * s["grad"];
+  s["var"] += nesterov ? s["accum"] * s["momentum"] - s["lr"] * s["grad"] : s["accum"];
+}
+
+void adagrad(State& s, bool update, double epsilon) {
+  if (update) s["accum"] += s["grad"] * s["grad"];
+  s["var"] -= s["lr"] * s["grad"] / (std::sqrt(s["accum"]) + epsilon);
+}
+
+void rms_prop(State& s, bool centered) {
+  const double g = s["grad"], rest = 1 - s["rho"];
+  s["ms"] += (g * g - s["ms"]) * rest;
+  double variance = s["ms"];
+  if (centered) {
+    s["mg"] += (g - s["mg"]) * rest;
+    variance -= s["mg"] * s["mg"];
+  }
+  s["mom"] = s["mom"] * s["momentum"] + s["lr"] * g / std::sqrt(variance + s["epsilon"]);
+  s["var"] -= s["mom"];
+}
+
+void adadelta(State& s) {
+  const double g = s["grad"], rho = s["rho"], e = s["epsilon"];
+  s["accum"] = rho * s["accum"] + (1 - rho) * g * g;
+  const double step = std::sqrt(s["accum_update"] + e) / std::sqrt(s["accum"] + e) * g;
+  s["var"] -= s["lr"] * step;
+  s["accum_update"] = rho * s["accum_update"] + (1 - rho) * step * step;
+}
+
+std::vector<Rule> rules() {
+  const AttrMap nesterov{{"use_nesterov", true}}, frozen{{"update_slots", false}},
+      by_lr{{"multiply_linear_by_lr", true}};
+  return {
+      {"GradientDescent", {"var"}, [](State& s) { s["var"] -= s["alpha"] * s["delta"]; }},
+      {"Momentum", {"var", "accum"}, [](State& s) { momentum(s, false); }},
+      {"Momentum", {"var", "accum"}, [](State& s) { momentum(s, true); }, nesterov},
+      {"KerasMomentum", {"var", "accum"}, [](State& s) { keras_momentum(s, false); }, {}, true},
+      {"KerasMomentum", {"var", "accum"}, [](State& s) { keras_momentum(s, true); }, nesterov, true},
+      {"Adam", {"var", "m", "v"}, [](State& s) { adam(s, false); }},
+      {"Adam", {"var", "m", "v"}, [](State& s) { adam(s, true); }, nesterov},
+      {"AdaMax",
+       {"var", "m", "v"},
+       [](State& s) {
+         s["m"] += (s["grad"] - s["m"]) * (1 - s["beta1"]);
+         s["v"] = std::max(s["beta2"] * s["v"], std::abs(s["grad"]));
+         s["var"] -= s["lr"] / (1 - s["beta1_power"]) * s["m"] / (s["v"] + s["epsilon"]);
+       }},
+      {"RMSProp", {"var", "ms", "mom"}, [](State& s) { rms_prop(s, false); }},
+      {"CenteredRMSProp", {"var", "mg", "ms", "mom"}, [](State& s) { rms_prop(s, true); }},
+      {"Adagrad", {"var", "accum"}, [](State& s) { adagrad(s, true, 0); }},
+      {"Adagrad", {"var", "accum"}, [](State& s) { adagrad(s, false, 0); }, frozen},
+      {"AdagradV2", {"var", "accum"}, [](State& s) { adagrad(s, true, s["epsilon"]); }},
+      {"Adadelta", {"var", "accum", "accum_update"}, adadelta},
+      {"Ftrl", {"var", "accum", "linear"}, [](State& s) { ftrl(s, 0, false); }},
+      {"Ftrl", {"var", "accum", "linear"}, [](State& s) { ftrl(s, 0, true); }, by_lr},
+      {"FtrlV2", {"var", "accum", "linear"}, [](State& s) { ftrl(s, s["l2_shrinkage"], false); }},
+  };
+}
+
+const std::map<std::string, double> kScalars = {{"alpha", 0.1},         {"lr", 0.05},           {"momentum", 0.9},
+                                                {"beta1_power", 0.729}, {"beta2_power", 0.997}, {"beta1", 0.9},
+                                                {"beta2", 0.999},       {"rho", 0.9},           {"l1", 0.02},
+                                                {"l2", 0.03},           {"l2_shrinkage", 0.01}, {"lr_power", -0.5}};
+// Large enough to tell where it is added.
+constexpr double kEpsilon = 0.01;
+
+double scalar_of(const std::string& name, double power) {
+  if (name == "epsilon") return kEpsilon;
+  if (name == "lr_power") return power;
+  return kScalars.at(name);
+}
+
+Tensor as(DType dtype, const Tensor& doubles) {
+  return (*evaluate_op(*builtin_ops(), "Cast", {{"DstT", dtype}}, {doubles}))[0];
+}
+
+std::vector<double> doubles(const Tensor& tensor) {
+  const Tensor wide = as(DType::kDouble, tensor);
+  return {wide.data<double>(), wide.data<double>() + wide.num_elements()};
+}
+
+class Scope : public StepScope {
+ public:
+  Scope() {
+    cancellation = &own_;
+    allocator = &heap_allocator();
+    intra_op_threads = 2;
+  }
+  ResourceStore& step_resources() override { TUTTI_CHECK(false, "not needed here"); }
+
+ private:
+  Cancellation own_;
+};
+
+std::shared_ptr<ResourceSlot> make_slot(const std::string& name, const Tensor& value) {
+  auto slot = std::make_shared<ResourceSlot>("localhost", name);
+  auto variable = std::make_shared<Variable>(value.dtype());
+  variable->assign(value);
+  slot->get_or_create([&] { return variable; });
+  return slot;
+}
+
+// Runs a kernel by itself: variables by slot (as references or resources), the other inputs by value.
+Status run_apply(const std::string& op, const AttrMap& given, DType dtype,
+                 const std::vector<std::shared_ptr<ResourceSlot>>& slots, const std::vector<Tensor>& rest,
+                 std::shared_ptr<ResourceSlot>* returned = nullptr) {
+  std::shared_ptr<const OpTable> table = builtin_ops();
+  const OpDef* def = table->registry()->find(op);
+  if (def == nullptr) return not_found(op);
+  AttrMap attrs = given;
+  attrs["T"] = dtype;
+  if (def->find_attr("Tindices") != nullptr) attrs["Tindices"] = DType::kInt32;
+  TUTTI_RETURN_IF_ERROR(complete_attrs(*def, &attrs));
+  std::vector<EdgeType> in, out;
+  TUTTI_RETURN_IF_ERROR(resolve_types(*def, attrs, &in, &out));
+  TUTTI_CHECK(in.size() == slots.size() + rest.size(), op);
+
+  std::vector<Value> values;
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    if (in[i].is_ref) {
+      values.push_back({Tensor(), slots[i]});
+    } else {
+      values.push_back({Tensor::scalar(ResourceHandle("", slots[i])), nullptr});
+    }
+  }
+  for (const Tensor& tensor : rest) values.push_back({tensor, nullptr});
+  std::vector<std::uint32_t> index(values.size());
+  for (std::size_t i = 0; i < index.size(); ++i) index[i] = static_cast<std::uint32_t>(i);
+  Value output;
+  const DType output_type = dtype;
+  const KernelEntry* entry = table->find_kernel(op, attrs, kCpu);
+  if (entry == nullptr) return unimplemented(op, " has no kernel for ", dtype_name(dtype));
+  KernelInit init{.node = op, .op = op, .attrs = attrs, .input_types = in, .output_types = out};
+  TUTTI_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> kernel, entry->make(init));
+  Scope scope;
+  KernelContext context(scope, {.slots = values.data(),
+                                .input_index = index.data(),
+                                .outputs = &output,
+                                .output_types = &output_type,
+                                .num_inputs = static_cast<int>(values.size()),
+                                .num_outputs = static_cast<int>(out.size())});
+  TUTTI_RETURN_IF_ERROR(kernel->compute(context));
+  if (returned != nullptr) *returned = output.ref;
+  return {};
+}
+
+Tensor current(const std::shared_ptr<ResourceSlot>& slot) { return variable_in(*slot)->read(); }
+
+// One problem: states and gradient of `shape`, run through an op and through the formula.
+class Comparison {
+ public:
+  Comparison(const Rule& rule, const std::string& op, DType dtype, const Shape& shape, double power)
+      : rule_(rule), op_(op), dtype_(dtype), power_(power), def_(builtin_ops()->registry()->find(op)) {
+    std::mt19937 engine(5);
+    for (const std::string& state : rule.states) {
+      Tensor value(DType::kDouble, shape);
+      // Accumulators of squares are positive.
+      const bool positive = state != "var" && state != "linear" && state != "m" && state != "mom" && state != "mg";
+      // The mean gradient is small beside the mean square, or the variance would be negative.
+      const double scale = state == "mg" ? 0.2 : 1;
+      for (double& x : value.flat<double>()) {
+        x = scale * std::uniform_real_distribution<double>(positive ? 0.5 : -1, 1.5)(engine);
+      }
+      initial_.push_back(as(dtype, value));
+      slots_.push_back(make_slot(state, initial_.back()));
+    }
+    Tensor grad(DType::kDouble, shape);
+    for (double& x : grad.flat<double>()) x = std::uniform_real_distribution<double>(-1, 1)(engine);
+    grad_ = as(dtype, grad);
+  }
+
+  void run(const Tensor& indices = {}) {
+    std::vector<Tensor> rest;
+    for (std::size_t i = rule_.states.size(); i < def_->inputs.size(); ++i) {
+      const std::string& name = def_->inputs[i].name;
+      if (name == "grad" || name == "delta") {
+        rest.push_back(indices.has_value() ? grad_.slice(0, indices.dim(0)) : grad_);
+      } else if (name == "indices") {
+        rest.push_back(indices);
+      } else {
+        rest.push_back(as(dtype_, Tensor::scalar(scalar_of(name, power_))));
+      }
+    }
+    std::shared_ptr<ResourceSlot> returned;
+    const Status status = run_apply(op_, rule_.attrs, dtype_, slots_, rest, &returned);
+    ASSERT_TRUE(status.ok()) << op_ << ": " << status.to_string();
+    if (def_->outputs.size() == 1) {
+      EXPECT_EQ(returned, slots_[0]) << op_;
+    }
+    compare(indices);
+  }
+
+ private:
+  void compare(const Tensor& indices) {
+    std::vector<std::vector<double>> want;
+    for (const Tensor& state : initial_) want.push_back(doubles(state));
+    const std::vector<double> grads = doubles(grad_);
+    const std::int64_t row = indices.has_value() ? grad_.num_elements() / grad_.dim(0) : grad_.num_elements();
+    const std::int64_t rows = indices.has_value() ? indices.num_elements() : 1;
+    for (std::int64_t r = 0; r < rows; ++r) {
+      const std::int64_t at = indices.has_value() ? indices.data<std::int32_t>()[r] * row : 0;
+      for (std::int64_t i = 0; i < row; ++i) update_one(want, at + i, grads[static_cast<std::size_t>(r * row + i)]);
+    }
+    const double tolerance = dtype_ == DType::kDouble ? 1e-12 : dtype_ == DType::kFloat ? 2e-6 : 2e-2;
+    for (std::size_t s = 0; s < want.size(); ++s) {
+      const std::vector<double> got = doubles(current(slots_[s]));
+      double error = 0, norm = 1e-6;
+      for (std::size_t i = 0; i < got.size(); ++i) {
+        error += std::pow(got[i] - want[s][i], 2);
+        norm += want[s][i] * want[s][i];
+      }
+      EXPECT_LE(std::sqrt(error / norm), tolerance) << op_ << " of " << dtype_name(dtype_) << ", " << rule_.states[s];
+    }
+  }
+
+  void update_one(std::vector<std::vector<double>>& states, std::int64_t at, double grad) {
+    State s;
+    for (std::size_t k = 0; k < states.size(); ++k) s[rule_.states[k]] = states[k][static_cast<std::size_t>(at)];
+    for (const ArgDef& input : def_->inputs) {
+      const bool is_state = std::find(rule_.states.begin(), rule_.states.end(), input.name) != rule_.states.end();
+      if (is_state || input.name == "indices") continue;
+      const bool is_grad = input.name == "grad" || input.name == "delta";
+      s[input.name] = is_grad ? grad : scalar_of(input.name, power_);
+    }
+    rule_.update(s);
+    for (std::size_t k = 0; k < states.size(); ++k) states[k][static_cast<std::size_t>(at)] = s[rule_.states[k]];
+  }
+
+  const Rule& rule_;
+  const std::string op_;
+  const DType dtype_;
+  const double power_;
+  const OpDef* def_;
+  std::vector<Tensor> initial_;
+  std::vector<std::shared_ptr<ResourceSlot>> slots_;
+  Tensor grad_;
+};
+
+TEST(TrainingOps, DenseFormsFollowTheFormula) {
+  for (const Rule& rule : rules()) {
+    for (DType dtype : {DType::kFloat, DType::kDouble, DType::kHalf, DType::kBfloat16}) {
+      for (const Shape& shape : {Shape{}, Shape{7}, Shape{3, 11}, Shape{0, 4}, Shape{1030}, Shape{80, 500}}) {
+        // Enough for two threads; once is enough.
+        if (shape.num_elements() > 2000 && (dtype != DType::kFloat || rule.name != "Adam")) continue;
+        if (!rule.resource_only) Comparison(rule, "Apply" + rule.name, dtype, shape, -0.5).run();
+        Comparison(rule, "ResourceApply" + rule.name, dtype, shape, -0.5).run();
+      }
+    }
+  }
+}
+
+TEST(TrainingOps, SparseFormsChangeTheListedRowsInOrder) {
+  const Tensor indices = Tensor::vector<std::int32_t>({4, 0, 4, 2});
+  for (const Rule& rule : rules()) {
+    if (builtin_ops()->registry()->find("ResourceSparseApply" + rule.name) == nullptr) continue;
+    for (DType dtype : {DType::kFloat, DType::kDouble}) {
+      if (!rule.resource_only) Comparison(rule, "SparseApply" + rule.name, dtype, {6, 19}, -0.5).run(indices);
+      Comparison(rule, "ResourceSparseApply" + rule.name, dtype, {6, 19}, -0.5).run(indices);
+    }
+  }
+}
+
+TEST(TrainingOps, FtrlTakesAnyPower) {
+  for (const Rule& rule : rules()) {
+    if (rule.name.starts_with("Ftrl")) Comparison(rule, "ResourceApply" + rule.name, DType::kDouble, {40}, -0.7).run();
+  }
+}
+
+// A reader keeps the version that it read.
+TEST(TrainingOps, UpdatesDoNotTouchPinnedVersions) {
+  auto slot = make_slot("w", Tensor::vector<float>({1, 2, 3}));
+  const Tensor before = current(slot);
+  ASSERT_TRUE(run_apply("ResourceApplyGradientDescent", {}, DType::kFloat, {slot},
+                        {Tensor::scalar(1.0f), Tensor::vector<float>({1, 1, 1})})
+                  .ok());
+  EXPECT_TRUE(bitwise_equal(before, Tensor::vector<float>({1, 2, 3})));
+  EXPECT_TRUE(bitwise_equal(current(slot), Tensor::vector<float>({0, 1, 2})));
+}
+
+void expect_refused(const Status& status, Code code, const std::vector<std::string>& words) {
+  EXPECT_EQ(status.code(), code) << status.to_string();
+  for (const std::string& word : words)
+    EXPECT_NE(status.message().find(word), std::string::npos) << status.to_string() << " lacks " << word;
+}
+
+TEST(TrainingOps, Refusals) {
+  const Tensor lr = Tensor::scalar(0.1f), grad = Tensor::vector<float>({1, 2});
+  auto var = make_slot("dense/kernel", Tensor::vector<float>({1, 2}));
+  auto accum = make_slot("dense/kernel/Momentum", Tensor::vector<float>({1, 2, 3}));
+  auto empty = std::make_shared<ResourceSlot>("localhost", "never/assigned");
+  auto wide = make_slot("wide", Tensor::vector<double>({1, 2}));
+  const std::string op = "ResourceApplyGradientDescent";
+  expect_refused(run_apply(op, {}, DType::kFloat, {empty}, {lr, grad}), Code::kFailedPrecondition, {"never/assigned"});
+  expect_refused(run_apply(op, {}, DType::kFloat, {var}, {lr, Tensor::vector<float>({1})}), Code::kInvalidArgument,
+                 {"[2]", "[1]"});
+  expect_refused(run_apply(op, {}, DType::kFloat, {var}, {grad, grad}), Code::kInvalidArgument, {"scalar", "[2]"});
+  expect_refused(run_apply(op, {}, DType::kFloat, {wide}, {lr, grad}), Code::kInvalidArgument,
+                 {"wide", "double", "float"});
+  expect_refused(run_apply("ResourceApplyMomentum", {}, DType::kFloat, {var, accum}, {lr, grad, lr}),
+                 Code::kInvalidArgument, {"dense/kernel/Momentum", "[2]", "[3]"});
+  expect_refused(run_apply("ApplyMomentum", {}, DType::kFloat, {var, var}, {lr, grad, lr}), Code::kInvalidArgument, {});
+  auto table = make_slot("table", Tensor(DType::kFloat, {3, 2}));
+  auto slots = make_slot("slots", Tensor(DType::kFloat, {3, 2}));
+  const std::string sparse = "ResourceSparseApplyAdagrad";
+  expect_refused(run_apply(sparse, {}, DType::kFloat, {table, slots},
+                           {lr, Tensor(DType::kFloat, {1, 2}), Tensor::vector<std::int32_t>({3})}),
+                 Code::kInvalidArgument, {"indices[0] = 3", "[0, 3)"});
+  expect_refused(run_apply(sparse, {}, DType::kFloat, {table, slots},
+                           {lr, Tensor(DType::kFloat, {1, 5}), Tensor::vector<std::int32_t>({0})}),
+                 Code::kInvalidArgument, {"[1,5]", "[3,2]"});
+  // A refused update leaves the variable as it was, and usable.
+  EXPECT_TRUE(bitwise_equal(current(var), Tensor::vector<float>({1, 2})));
+  EXPECT_TRUE(run_apply(op, {}, DType::kFloat, {var}, {lr, grad}).ok());
+}
+
+}  // namespace
+}  // namespace tutti
