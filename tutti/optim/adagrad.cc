@@ -1,0 +1,19 @@
+#include "tutti/optim/adagrad.h"
+
+#include "tutti/ops/builders.h"
+
+namespace tutti {
+
+Node* Adagrad::update_dense(const Var& variable, Output gradient) {
+  return add_op(gradient.graph(), "ResourceApplyAdagrad",
+                {variable.handle(), accumulator(variable), hyper(variable, "learning_rate", learning_rate_), gradient});
+}
+
+Node* Adagrad::update_rows(const Var& variable, const IndexedSlices& rows) {
+  if (!has_op(rows.values.graph(), "ResourceSparseApplyAdagrad")) return Optimizer::update_rows(variable, rows);
+  return add_op(rows.values.graph(), "ResourceSparseApplyAdagrad",
+                {variable.handle(), accumulator(variable), hyper(variable, "learning_rate", learning_rate_),
+                 rows.values, rows.indices});
+}
+
+}  // namespace tutti

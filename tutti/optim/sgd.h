@@ -1,0 +1,21 @@
+// Stochastic gradient descent: w -= learning_rate * g.
+#pragma once
+
+#include "tutti/optim/optimizer.h"
+
+namespace tutti {
+
+class SGD : public Optimizer {
+ public:
+  explicit SGD(Hyper learning_rate, std::string name = "GradientDescent")
+      : Optimizer(std::move(name)), learning_rate_(learning_rate) {}
+
+ protected:
+  Node* update_dense(const Var& variable, Output gradient) override;
+  Node* update_sparse(const Var& variable, const IndexedSlices& slices) override;
+
+ private:
+  const Hyper learning_rate_;
+};
+
+}  // namespace tutti
