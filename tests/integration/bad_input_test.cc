@@ -1,0 +1,197 @@
+// What a session says to graphs and feeds that make no sense: always an error that names the node and the values.
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tutti/graph/graph_def.h"
+#include "tutti/ops/array.h"
+#include "tutti/ops/builders.h"
+#include "tutti/ops/math.h"
+#include "tutti/ops/nn.h"
+#include "tutti/ops/state.h"
+#include "tutti/runtime/local_session.h"
+
+namespace tutti {
+namespace {
+
+// GraphDefs are written by hand here: field 1 of GraphDef is a node; of a node, 1 is its name, 2 its op, 3 an input.
+std::string field(int number, const std::string& bytes) {
+  std::string out(1, static_cast<char>(number << 3 | 2));
+  for (std::size_t n = bytes.size();; n >>= 7) {
+    if (n < 128) {
+      out += static_cast<char>(n);
+      break;
+    }
+    out += static_cast<char>((n & 127) | 128);
+  }
+  return out + bytes;
+}
+
+// An attribute entry: 1 is its name, 2 its value.
+std::string attr(const std::string& name, const std::string& value) {
+  return field(5, field(1, name) + field(2, value));
+}
+std::string type_attr(const std::string& name, int dtype) {
+  return attr(name, std::string("\x30") + static_cast<char>(dtype));
+}
+
+std::string node(const std::string& name, const std::string& op, const std::vector<std::string>& inputs = {},
+                 const std::string& attrs = "") {
+  std::string def = field(1, name) + field(2, op);
+  for (const std::string& input : inputs) def += field(3, input);
+  return field(1, def + attrs);
+}
+
+const std::string kFloatT = type_attr("T", 1);
+const std::string kPlaceholderAttrs = type_attr("dtype", 1);
+
+Status import(const std::string& bytes) {
+  Graph graph(builtin_ops());
+  Status status = import_graph_def(bytes, graph);
+  if (!status.ok()) {
+    EXPECT_EQ(graph.num_nodes(), 0) << "a failed import must leave the graph as it was";
+  }
+  return status;
+}
+
+void expect_error(const Status& status, Code code, const std::vector<std::string>& parts) {
+  EXPECT_EQ(status.code(), code) << status.to_string();
+  for (const std::string& part : parts) {
+    EXPECT_NE(status.message().find(part), std::string::npos) << "no \"" << part << "\" in: " << status.message();
+  }
+  EXPECT_LT(status.message().size(), 2000u);
+}
+
+template <typename Call>
+Status status_of(Call call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error.status();
+  }
+  return {};
+}
+
+TEST(BadInput, HandWrittenGraphsAreRead) {
+  Graph graph(builtin_ops());
+  Status status =
+      import_graph_def(node("y", "Neg", {"x"}, kFloatT) + node("x", "Placeholder", {}, kPlaceholderAttrs), graph);
+  ASSERT_TRUE(status.ok()) << status.to_string();
+  LocalSession session(graph);
+  EXPECT_EQ(session.run({{"x:0", Tensor::scalar(2.0f)}}, {"y:0"})[0].scalar<float>(), -2.0f);
+}
+
+TEST(BadInput, Cycle) {
+  expect_error(import(node("a", "Neg", {"b"}, kFloatT) + node("b", "Neg", {"a"}, kFloatT)), Code::kInvalidArgument,
+               {"cycle"});
+}
+
+TEST(BadInput, UnknownOp) { expect_error(import(node("n", "FrobnicateV9")), Code::kNotFound, {"FrobnicateV9", "n"}); }
+
+TEST(BadInput, WrongType) {
+  const std::string bytes =
+      node("x", "Placeholder", {}, kPlaceholderAttrs) + node("y", "Neg", {"x"}, type_attr("T", 3));
+  expect_error(import(bytes), Code::kInvalidArgument, {"\"y\"", "float", "int32"});
+}
+
+TEST(BadInput, WrongArity) {
+  const std::string x = node("x", "Placeholder", {}, kPlaceholderAttrs);
+  expect_error(import(x + node("y", "MatMul", {"x"}, kFloatT)), Code::kInvalidArgument, {"\"y\"", "2", "1"});
+  expect_error(import(x + node("y", "Neg", {"x", "x"}, kFloatT)), Code::kInvalidArgument, {"\"y\"", "1", "2"});
+}
+
+TEST(BadInput, MissingInputAndOutput) {
+  expect_error(import(node("y", "Neg", {"nowhere"}, kFloatT)), Code::kInvalidArgument, {"\"y\"", "nowhere"});
+  const std::string x = node("x", "Placeholder", {}, kPlaceholderAttrs);
+  expect_error(import(x + node("y", "Neg", {"x:3"}, kFloatT)), Code::kInvalidArgument, {"\"y\"", "x:3"});
+}
+
+TEST(BadInput, DuplicateName) {
+  const std::string x = node("x", "Placeholder", {}, kPlaceholderAttrs);
+  Status status = import(x + x);
+  EXPECT_FALSE(status.ok());
+  EXPECT_NE(status.message().find("\"x\""), std::string::npos) << status.message();
+}
+
+TEST(BadInput, AttributeOfTheWrongKind) {
+  const std::string integer_for_type = attr("T", std::string("\x18\x05", 2));
+  const std::string bytes = node("x", "Placeholder", {}, kPlaceholderAttrs) + node("y", "Neg", {"x"}, integer_for_type);
+  expect_error(import(bytes), Code::kInvalidArgument, {"\"y\"", "T", "type", "int"});
+}
+
+TEST(BadInput, MissingAttribute) {
+  expect_error(import(node("x", "Placeholder")), Code::kInvalidArgument, {"\"x\"", "dtype"});
+}
+
+TEST(BadInput, ImpossibleShapes) {
+  Graph graph(builtin_ops());
+  Output a = placeholder(graph, DType::kFloat, {2, 3}, "a");
+  Output b = placeholder(graph, DType::kFloat, {4, 5}, "b");
+  expect_error(status_of([&] { matmul(a, b); }), Code::kInvalidArgument, {"MatMul", "3", "4"});
+  expect_error(status_of([&] { add(a, b); }), Code::kInvalidArgument, {"[2,3]", "[4,5]"});
+}
+
+TEST(BadInput, ShapesThatOnlyTheStepKnows) {
+  Graph graph(builtin_ops());
+  Output a = placeholder(graph, DType::kFloat, PartialShape::unknown(), "a");
+  Output b = placeholder(graph, DType::kFloat, PartialShape::unknown(), "b");
+  Node* product = matmul(a, b).node;
+  LocalSession session(graph);
+  auto out =
+      session.try_run({{a, Tensor(DType::kFloat, {2, 3})}, {b, Tensor(DType::kFloat, {4, 5})}}, {product->output()});
+  expect_error(out.status(), Code::kInvalidArgument, {product->name(), "[2,3]", "[4,5]"});
+}
+
+TEST(BadInput, NonUtf8AndHugeNames) {
+  expect_error(import(node("\xff\xfe", "NoOp")), Code::kInvalidArgument, {"\\xff"});
+  const std::string huge(100 << 20, 'n');
+  EXPECT_FALSE(import(node("x", "Neg", {huge}, kFloatT)).ok());
+  expect_error(import(node(huge, "NoOp")), Code::kInvalidArgument, {"nnnn", "104857600 bytes"});
+  Graph graph(builtin_ops());
+  LocalSession session(graph);
+  expect_error(session.try_run({}, {}, {huge}).status(), Code::kNotFound, {"nnnn"});
+}
+
+TEST(BadInput, TruncatedGraph) {
+  const std::string whole = node("x", "Placeholder", {}, kPlaceholderAttrs) + node("y", "Neg", {"x"}, kFloatT);
+  int refused = 0;
+  for (std::size_t size = 1; size < whole.size(); ++size) refused += !import(whole.substr(0, size)).ok();
+  EXPECT_GE(refused, static_cast<int>(whole.size()) - 3) << "only a cut between two nodes leaves a graph";
+}
+
+TEST(BadInput, AVeryLongChain) {
+  std::string bytes = node("n0", "Placeholder", {}, kPlaceholderAttrs);
+  constexpr int kNodes = 100000;
+  for (int i = 1; i <= kNodes; ++i)
+    bytes += node("n" + std::to_string(i), "Neg", {"n" + std::to_string(i - 1)}, kFloatT);
+  Graph graph(builtin_ops());
+  ASSERT_TRUE(import_graph_def(bytes, graph).ok());
+  LocalSession session(graph);
+  EXPECT_EQ(session.run({{"n0:0", Tensor::scalar(3.0f)}}, {"n100000:0"})[0].scalar<float>(), 3.0f);
+}
+
+TEST(BadInput, UninitialisedVariables) {
+  Graph graph(builtin_ops());
+  Output ref =
+      add_op(graph, "VariableV2", {}, {{"shape", PartialShape{2}}, {"dtype", DType::kFloat}}, "old_style")->output();
+  Output value = identity(ref);
+  Var w = variable(graph, Tensor::scalar(1.0f), "new_style");
+  LocalSession session(graph);
+  expect_error(session.try_run({}, {value}).status(), Code::kFailedPrecondition,
+               {"Attempting to use uninitialized value old_style"});
+  expect_error(session.try_run({}, {ref}).status(), Code::kFailedPrecondition, {"old_style"});
+  expect_error(session.try_run({}, {w}).status(), Code::kFailedPrecondition, {"new_style", "uninitialized"});
+}
+
+TEST(BadInput, LabelsOutOfRange) {
+  Graph graph(builtin_ops());
+  Output labels = placeholder(graph, DType::kInt64, {-1}, "labels");
+  Output loss = nn::sparse_softmax_cross_entropy_with_logits(labels, zeros(graph, DType::kFloat, {1, 10}));
+  LocalSession session(graph);
+  expect_error(session.try_run({{labels, Tensor::vector<std::int64_t>({11})}}, {loss}).status(), Code::kInvalidArgument,
+               {"11", "[0, 10)"});
+}
+
+}  // namespace
+}  // namespace tutti

@@ -1,0 +1,151 @@
+// Random graphs give the same with every pass on as with every pass off.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+#include "tutti/ops/array.h"
+#include "tutti/ops/builders.h"
+#include "tutti/ops/math.h"
+#include "tutti/ops/nn.h"
+#include "tutti/ops/state.h"
+#include "tutti/runtime/local_session.h"
+
+namespace tutti {
+namespace {
+
+SessionOptions with_passes(PassOptions passes) {
+  SessionOptions options;
+  options.threads = {.intra_op_threads = 1, .inter_op_threads = 1};
+  options.passes = passes;
+  return options;
+}
+
+constexpr PassOptions kNone{
+    .fold_constants = false, .merge_common_subexpressions = false, .fuse = false, .inline_functions = false};
+
+Tensor random_tensor(const Shape& shape, std::mt19937& random) {
+  Tensor tensor(DType::kFloat, shape);
+  std::uniform_real_distribution<float> value(0.2f, 1.5f);
+  for (float& x : tensor.flat<float>()) x = value(random);
+  return tensor;
+}
+
+void expect_close(const Tensor& got, const Tensor& wanted, const std::string& what) {
+  ASSERT_EQ(got.shape(), wanted.shape()) << what;
+  double difference = 0;
+  double norm = 1e-12;
+  for (std::int64_t i = 0; i < got.num_elements(); ++i) {
+    const double g = got.flat<float>()[i];
+    const double w = wanted.flat<float>()[i];
+    difference += (g - w) * (g - w);
+    norm += w * w;
+  }
+  EXPECT_LT(std::sqrt(difference / norm), 1e-5) << what;
+}
+
+std::vector<std::string> ops_run(LocalSession& session, const Feeds& feeds, const std::vector<TensorName>& fetches) {
+  RunMetadata metadata;
+  session.run(feeds, fetches, {}, {.metadata = &metadata});
+  std::vector<std::string> ops;
+  for (const NodeStats& node : metadata.step_stats.nodes) ops.push_back(node.op);
+  return ops;
+}
+
+class RandomGraph : public testing::TestWithParam<int> {};
+
+TEST_P(RandomGraph, IsTheSameWithAndWithoutPasses) {
+  std::mt19937 random(GetParam());
+  Graph graph(builtin_ops());
+  Output x = placeholder(graph, DType::kFloat, {-1, 6}, "x");
+  std::vector<Output> values{x, constant(graph, random_tensor({}, random)), constant(graph, random_tensor({6}, random)),
+                             constant(graph, random_tensor({6, 6}, random))};
+  const std::vector<std::string> unary{"Neg", "Square", "Tanh", "Sigmoid", "Relu", "Abs", "Softplus"};
+  const std::vector<std::string> binary{"AddV2", "Sub", "Mul", "Maximum", "SquaredDifference"};
+  for (int i = 0; i < 40; ++i) {
+    auto pick = [&] { return values[random() % values.size()]; };
+    if (random() % 8 == 0) {
+      Output a = pick();
+      if (a.shape().rank() == 2) values.push_back(nn::relu(matmul(a, values[3]) + values[2]));
+      continue;
+    }
+    const bool is_unary = random() % 3 == 0;
+    Output a = pick();
+    Output b = pick();
+    try {
+      values.push_back(is_unary ? op1(unary[random() % unary.size()], {a})
+                                : op1(binary[random() % binary.size()], {a, b}));
+    } catch (const Error& error) {
+      // [6,6] with [?,6] may not broadcast; such a pair is drawn again.
+      ASSERT_EQ(error.code(), Code::kInvalidArgument);
+    }
+  }
+  std::vector<TensorName> fetches;
+  for (std::size_t i = values.size() - 6; i < values.size(); ++i) fetches.push_back(values[i]);
+  const Tensor fed = random_tensor({6, 6}, random);
+  LocalSession plain(graph, with_passes(kNone));
+  const std::vector<Tensor> wanted = plain.run({{x, fed}}, fetches);
+  for (int pass = 0; pass < 4; ++pass) {
+    PassOptions passes = kNone;
+    passes.fold_constants = pass == 0 || pass == 3;
+    passes.merge_common_subexpressions = pass == 1 || pass == 3;
+    passes.fuse = pass == 2 || pass == 3;
+    LocalSession optimised(graph, with_passes(passes));
+    const std::vector<Tensor> got = optimised.run({{x, fed}}, fetches);
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      expect_close(got[i], wanted[i], "pass set " + std::to_string(pass) + ", fetch " + fetches[i].str());
+    }
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Seeds, RandomGraph, testing::Range(0, 60));
+
+TEST(Passes, ADenseLayerIsOneNode) {
+  std::mt19937 random(1);
+  Graph graph(builtin_ops());
+  Output x = placeholder(graph, DType::kFloat, {-1, 4}, "x");
+  Output y = nn::relu(nn::bias_add(matmul(x, constant(graph, random_tensor({4, 3}, random))),
+                                   constant(graph, random_tensor({3}, random))));
+  LocalSession session(graph, with_passes({}));
+  const std::vector<std::string> ops = ops_run(session, {{x, random_tensor({2, 4}, random)}}, {y});
+  EXPECT_EQ(std::count(ops.begin(), ops.end(), "_FusedMatMul"), 1);
+  EXPECT_EQ(std::count(ops.begin(), ops.end(), "MatMul") + std::count(ops.begin(), ops.end(), "Relu"), 0);
+}
+
+TEST(Passes, AChainIsOneNode) {
+  Graph graph(builtin_ops());
+  Output x = placeholder(graph, DType::kFloat, {-1, -1}, "x");
+  Output y = tanh(x * x + 1.0) * 0.5;
+  LocalSession session(graph, with_passes({}));
+  const Tensor fed = Tensor::of<float>({1, 2}, {1.0f, 2.0f});
+  const std::vector<std::string> ops = ops_run(session, {{x, fed}}, {y});
+  EXPECT_EQ(std::count(ops.begin(), ops.end(), "_FusedElementwise"), 1);
+  EXPECT_EQ(std::count(ops.begin(), ops.end(), "Mul") + std::count(ops.begin(), ops.end(), "Tanh"), 0);
+  const Tensor out = session.run({{x, fed}}, {y})[0];
+  EXPECT_NEAR(out.flat<float>()[0], 0.5 * std::tanh(2.0), 1e-6);
+  EXPECT_NEAR(out.flat<float>()[1], 0.5 * std::tanh(5.0), 1e-6);
+}
+
+TEST(Passes, AReadOfAVariableIsNeverOptimisedAway) {
+  Graph graph(builtin_ops());
+  Var w = variable(graph, Tensor::scalar(1.0f), "w");
+  Output before = op1("ReadVariableOp", {w.handle()}, {{"dtype", DType::kFloat}});
+  Output after;
+  {
+    Node* update = nullptr;
+    {
+      ScopeGuard first = graph.control_dependencies({before.node});
+      update = w.assign_add(constant(graph, Tensor::scalar(5.0f)));
+    }
+    ScopeGuard second = graph.control_dependencies({update});
+    after = op1("ReadVariableOp", {w.handle()}, {{"dtype", DType::kFloat}});
+  }
+  LocalSession session(graph, with_passes({}));
+  session.run({global_variables_initializer(graph)});
+  const std::vector<Tensor> out = session.run({}, {before, after});
+  EXPECT_EQ(out[0].scalar<float>(), 1.0f);
+  EXPECT_EQ(out[1].scalar<float>(), 6.0f);
+}
+
+}  // namespace
+}  // namespace tutti

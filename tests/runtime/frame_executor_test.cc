@@ -1,0 +1,158 @@
+// Loops and conditionals of v1 control flow, built node by node.
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "tutti/ops/array.h"
+#include "tutti/ops/builders.h"
+#include "tutti/ops/math.h"
+#include "tutti/runtime/local_session.h"
+
+namespace tutti {
+namespace {
+
+Output enter(Output value, const std::string& frame, bool constant = false, int parallel = 10) {
+  return op1("Enter", {value}, {{"frame_name", frame}, {"is_constant", constant}, {"parallel_iterations", parallel}});
+}
+
+// while (variable < limit) variable = body(variable), as a client lowers it. Gives the exit.
+template <typename Body>
+Output while_less(Graph& graph, Output initial, Output limit, const std::string& frame, Body body, int parallel = 10) {
+  Output entered = enter(initial, frame, false, parallel);
+  Output bound = enter(limit, frame, true, parallel);
+  Node* merge = graph
+                    .add_exact({.op = "Merge",
+                                .name = graph.unique_name(frame + "/Merge"),
+                                .inputs = {entered, Output()},
+                                .attrs = {{"T", initial.dtype()}, {"N", 2}}})
+                    .value_or_throw();
+  Output condition = op1("LoopCond", {less(merge->output(), bound)});
+  Node* branch = add_op(graph, "Switch", {merge->output(), condition});
+  Output next = op1("NextIteration", {body(branch->output(1))});
+  throw_if_error(graph.set_input(*merge, 1, next));
+  return op1("Exit", {branch->output(0)});
+}
+
+class FrameExecutorTest : public testing::Test {
+ protected:
+  Output scalar(float value) { return constant(graph_, Tensor::scalar(value)); }
+  float run(Output fetch, const Feeds& feeds = {}) {
+    return LocalSession(graph_).run(feeds, {fetch})[0].scalar<float>();
+  }
+
+  Graph graph_{builtin_ops()};
+};
+
+TEST_F(FrameExecutorTest, ALoopCountsToItsLimit) {
+  for (int parallel : {1, 2, 10}) {
+    Output one = scalar(1);
+    const std::string frame = "loop" + std::to_string(parallel);
+    Output end = while_less(
+        graph_, scalar(0), scalar(1000), frame, [&](Output i) { return i + enter(one, frame, true, parallel); },
+        parallel);
+    EXPECT_EQ(run(end), 1000.0f) << parallel;
+  }
+}
+
+TEST_F(FrameExecutorTest, ALoopMayRunNoIteration) {
+  Output end = while_less(graph_, scalar(5), scalar(1), "loop", [&](Output i) { return i * i; });
+  EXPECT_EQ(run(end), 5.0f);
+}
+
+TEST_F(FrameExecutorTest, LoopsNest) {
+  // for x < 100: { y = x; for y < x + 10: y += 3; x = y }: 0, 12, 24, ... 108
+  Output three = scalar(3);
+  Output ten = scalar(10);
+  Output end = while_less(graph_, scalar(0), scalar(100), "outer", [&](Output x) {
+    Output limit = x + enter(ten, "outer", true);
+    Output inner_three = enter(three, "outer", true);
+    return while_less(graph_, x, limit, "inner", [&](Output y) { return y + enter(inner_three, "inner", true); });
+  });
+  EXPECT_EQ(run(end), 108.0f);
+}
+
+TEST_F(FrameExecutorTest, OnlyTheTakenBranchRuns) {
+  Output take = placeholder(graph_, DType::kBool, PartialShape::scalar(), "take");
+  Output x = scalar(3);
+  Node* branch = add_op(graph_, "Switch", {x, take});
+  Output doubled = branch->output(1) * branch->output(1);
+  Output negated = neg(branch->output(0));
+  Node* merge = add_op(graph_, "Merge", {negated, doubled});
+  EXPECT_EQ(run(merge->output(0), {{take, Tensor::scalar(true)}}), 9.0f);
+  EXPECT_EQ(run(merge->output(0), {{take, Tensor::scalar(false)}}), -3.0f);
+  LocalSession session(graph_);
+  EXPECT_EQ(session.run({{take, Tensor::scalar(true)}}, {merge->output(1)})[0].scalar<std::int32_t>(), 1);
+  auto dead = session.try_run({{take, Tensor::scalar(true)}}, {negated});
+  EXPECT_EQ(dead.status().code(), Code::kInvalidArgument);
+  EXPECT_NE(dead.status().message().find("not taken"), std::string::npos) << dead.status().message();
+}
+
+TEST_F(FrameExecutorTest, ALoopOnAnUntakenBranchIsDead) {
+  Output take = placeholder(graph_, DType::kBool, PartialShape::scalar(), "take");
+  Node* branch = add_op(graph_, "Switch", {scalar(1), take});
+  Node* limit = add_op(graph_, "Switch", {scalar(50), take});
+  Output looped = while_less(graph_, branch->output(1), limit->output(1), "loop", [&](Output i) { return i + i; });
+  Node* merge = add_op(graph_, "Merge", {branch->output(0), looped});
+  EXPECT_EQ(run(merge->output(0), {{take, Tensor::scalar(true)}}), 64.0f);
+  EXPECT_EQ(run(merge->output(0), {{take, Tensor::scalar(false)}}), 1.0f);
+}
+
+TEST_F(FrameExecutorTest, AConditionalInsideALoop) {
+  // Collatz from 27 with the step count capped by value: while x < 9000 alternates odd and even branches.
+  Output half_c = scalar(0.5f);
+  Output end = while_less(graph_, scalar(27), scalar(9000), "loop", [&](Output x) {
+    Output half = enter(half_c, "loop", true);
+    Output is_even = equal(floor(x * half) + floor(x * half), x);
+    Node* branch = add_op(graph_, "Switch", {x, is_even});
+    Output odd = branch->output(0) + branch->output(0) + branch->output(0) + op1("OnesLike", {branch->output(0)});
+    Output even = branch->output(1) * enter(half_c, "loop", true);
+    return add_op(graph_, "Merge", {odd, even})->output(0);
+  });
+  float x = 27;
+  while (x < 9000) x = static_cast<int>(x) % 2 == 0 ? x / 2 : 3 * x + 1;
+  EXPECT_EQ(run(end), x);
+}
+
+TEST_F(FrameExecutorTest, CancellingStopsAnEndlessLoopAndLeavesTheSessionUsable) {
+  Output zero = scalar(0);
+  Output end =
+      while_less(graph_, scalar(0), scalar(1), "loop", [&](Output i) { return i + enter(zero, "loop", true); });
+  LocalSession session(graph_);
+  Cancellation cancellation;
+  std::thread stopper([&] { cancellation.cancel(cancelled("enough")); });
+  auto out = session.try_run({}, {end}, {}, {.cancellation = &cancellation});
+  stopper.join();
+  EXPECT_EQ(out.status().code(), Code::kCancelled);
+  EXPECT_NE(out.status().message().find("enough"), std::string::npos);
+  EXPECT_EQ(session.run({}, {zero})[0].scalar<float>(), 0.0f);
+}
+
+TEST_F(FrameExecutorTest, ALoopMayWaitInADequeue) {
+  Node* queue = add_op(graph_, "FIFOQueueV2", {},
+                       {{"component_types", std::vector<DType>{DType::kFloat}},
+                        {"shapes", std::vector<PartialShape>{PartialShape::scalar()}}});
+  Output feed = placeholder(graph_, DType::kFloat, PartialShape::scalar(), "feed");
+  Node* put = add_op(graph_, "QueueEnqueueV2", {queue->output(), feed});
+  Output handle = queue->output();
+  Output sum = while_less(graph_, scalar(0), scalar(10), "loop", [&](Output total) {
+    Output inside = op1("Enter", {handle}, {{"frame_name", "loop"}, {"is_constant", true}});
+    Node* next = add_op(graph_, "QueueDequeueV2", {inside}, {{"component_types", std::vector<DType>{DType::kFloat}}});
+    graph_.add_control_input(*next, *identity(total).node);  // dead, and so not run, after the last iteration
+    return total + next->output();
+  });
+  LocalSession session(graph_);
+  std::atomic<bool> ended = false;
+  float result = 0;
+  session.run_async({}, {sum}, {}, {}, [&](Status status, std::vector<Tensor> values) {
+    if (status.ok()) result = values[0].scalar<float>();
+    ended = true;
+    ended.notify_one();
+  });
+  for (int i = 0; i < 4; ++i) session.run({{feed, Tensor::scalar(3.0f)}}, {}, {put});
+  ended.wait(false);
+  EXPECT_EQ(result, 12.0f);
+}
+
+}  // namespace
+}  // namespace tutti

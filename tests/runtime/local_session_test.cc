@@ -1,0 +1,311 @@
+#include "tutti/runtime/local_session.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cmath>
+#include <limits>
+#include <thread>
+
+#include "tests/support/threads.h"
+#include "tutti/ops/array.h"
+#include "tutti/ops/builders.h"
+#include "tutti/ops/math.h"
+#include "tutti/ops/state.h"
+
+namespace tutti {
+namespace {
+
+Node* fifo_queue(Graph& graph, const std::string& name, int capacity = -1) {
+  return add_op(graph, "FIFOQueueV2", {},
+                {{"component_types", std::vector<DType>{DType::kFloat}},
+                 {"shapes", std::vector<PartialShape>{PartialShape::scalar()}},
+                 {"capacity", capacity}},
+                name);
+}
+
+Node* dequeue(Graph& graph, Node* queue, const std::string& name) {
+  return add_op(graph, "QueueDequeueV2", {queue->output()}, {{"component_types", std::vector<DType>{DType::kFloat}}},
+                name);
+}
+
+Node* enqueue(Graph& graph, Node* queue, Output value, const std::string& name) {
+  return add_op(graph, "QueueEnqueueV2", {queue->output(), value}, {}, name);
+}
+
+// An Error's message, or "" when nothing was thrown.
+template <typename Call>
+std::string error_of(Call call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+#define EXPECT_HAS(text, part) EXPECT_NE((text).find(part), std::string::npos) << text
+
+class LocalSessionTest : public testing::Test {
+ protected:
+  Graph graph_{builtin_ops()};
+};
+
+TEST_F(LocalSessionTest, RunsWhatIsFetched) {
+  Output x = placeholder(graph_, DType::kFloat, {-1}, "x");
+  Output y = x * x + 1.0;
+  LocalSession session(graph_);
+  std::vector<Tensor> out = session.run({{x, Tensor::vector({1.0f, 2.0f, 3.0f})}}, {y});
+  ASSERT_EQ(out.size(), 1u);
+  EXPECT_EQ(std::vector<float>(out[0].flat<float>().begin(), out[0].flat<float>().end()),
+            (std::vector<float>{2, 5, 10}));
+}
+
+TEST_F(LocalSessionTest, AnyTensorMayBeFed) {
+  Output two = constant(graph_, Tensor::scalar(2.0f), "two");
+  Output sum = two + two;
+  Output result = identity(sum);
+  LocalSession session(graph_);
+  EXPECT_EQ(session.run({}, {result})[0].scalar<float>(), 4.0f);
+  EXPECT_EQ(session.run({{"two:0", Tensor::scalar(5.0f)}}, {result})[0].scalar<float>(), 10.0f);
+  EXPECT_EQ(session.run({{sum, Tensor::scalar(-1.0f)}}, {result})[0].scalar<float>(), -1.0f);
+  EXPECT_EQ(session.run({{sum, Tensor::scalar(7.0f)}}, {sum})[0].scalar<float>(), 7.0f) << "a feed may be fetched";
+}
+
+TEST_F(LocalSessionTest, FetchesMayRepeat) {
+  Output x = constant(graph_, Tensor::scalar(2.0f)) * 3.0;
+  LocalSession session(graph_);
+  std::vector<Tensor> out = session.run({}, {x, x});
+  EXPECT_EQ(out[0].scalar<float>(), 6.0f);
+  EXPECT_EQ(out[1].scalar<float>(), 6.0f);
+}
+
+TEST_F(LocalSessionTest, VariablesKeepTheirValueBetweenRuns) {
+  Var w = variable(graph_, Tensor::scalar(1.0f), "w");
+  Node* step = w.assign_add(constant(graph_, Tensor::scalar(2.0f)));
+  LocalSession session(graph_);
+  EXPECT_HAS(error_of([&] { session.run({}, {w}); }), "w");
+  session.run({global_variables_initializer(graph_)});
+  for (int i = 0; i < 5; ++i) session.run({step});
+  EXPECT_EQ(session.run({}, {w})[0].scalar<float>(), 11.0f);
+}
+
+TEST_F(LocalSessionTest, SessionsOfOneRuntimeShareVariablesAndResetClearsThem) {
+  Var w = variable(graph_, Tensor::scalar(1.0f), "w");
+  auto runtime = std::make_shared<LocalRuntime>();
+  LocalSession a(graph_, {.runtime = runtime});
+  LocalSession b(graph_, {.runtime = runtime});
+  LocalSession stranger(graph_);
+  a.run({global_variables_initializer(graph_)});
+  EXPECT_EQ(b.run({}, {w})[0].scalar<float>(), 1.0f);
+  EXPECT_FALSE(stranger.try_run({}, {w}).ok());
+  runtime->reset();
+  EXPECT_EQ(b.try_run({}, {w}).status().code(), Code::kFailedPrecondition);
+  a.run({global_variables_initializer(graph_)});
+  EXPECT_EQ(b.run({}, {w})[0].scalar<float>(), 1.0f);
+}
+
+TEST_F(LocalSessionTest, TheGraphMayGrow) {
+  Output x = constant(graph_, Tensor::scalar(2.0f), "x");
+  LocalSession session(graph_);
+  EXPECT_EQ(session.run({}, {x})[0].scalar<float>(), 2.0f);
+  Output y = x * x;
+  EXPECT_EQ(session.run({}, {y})[0].scalar<float>(), 4.0f);
+}
+
+TEST_F(LocalSessionTest, CallablesTakeFeedsInOrder) {
+  Output x = placeholder(graph_, DType::kFloat, PartialShape::scalar(), "x");
+  Output y = placeholder(graph_, DType::kFloat, PartialShape::scalar(), "y");
+  Output difference = x - y;
+  LocalSession session(graph_);
+  auto callable = session.make_callable({.feeds = {"y:0", "x:0"}, .fetches = {difference.name()}});
+  ASSERT_TRUE(callable.ok()) << callable.status().to_string();
+  auto out = session.run_callable(*callable, {Tensor::scalar(1.0f), Tensor::scalar(10.0f)});
+  ASSERT_TRUE(out.ok());
+  EXPECT_EQ((*out)[0].scalar<float>(), 9.0f);
+  EXPECT_HAS(session.run_callable(*callable, {Tensor::scalar(1.0f)}).status().message(), "takes 2 feeds, but got 1");
+  EXPECT_TRUE(session.release_callable(*callable).ok());
+  EXPECT_FALSE(session.release_callable(*callable).ok());
+  EXPECT_EQ(session.run_callable(*callable, {}).status().code(), Code::kInvalidArgument);
+}
+
+TEST_F(LocalSessionTest, ErrorsNameTheThing) {
+  Output x = placeholder(graph_, DType::kFloat, {-1, 3}, "x");
+  Output y = x * 2.0;
+  LocalSession session(graph_);
+  EXPECT_HAS(error_of([&] { session.run({}, {y}); }), "'x'");
+  EXPECT_HAS(error_of([&] { session.run({{"nothing:0", Tensor::scalar(1.0f)}}, {y}); }), "nothing");
+  EXPECT_HAS(error_of([&] { session.run({}, {"x:7"}); }), "x:7");
+  EXPECT_HAS(error_of([&] { session.run({"missing_target"}); }), "missing_target");
+  EXPECT_HAS(error_of([&] { session.run({{x, Tensor::scalar(std::int32_t{1})}}, {y}); }), "expected float, got int32");
+  EXPECT_HAS(error_of([&] { session.run({{x, Tensor(DType::kFloat, {2, 4})}}, {y}); }), "[2,4]");
+  EXPECT_HAS(error_of([&] {
+               session.run({{x, Tensor(DType::kFloat, {2, 3})}, {x, Tensor(DType::kFloat, {2, 3})}}, {y});
+             }),
+             "x:0");
+}
+
+TEST_F(LocalSessionTest, NansAndEmptyBatchesPass) {
+  Output x = placeholder(graph_, DType::kFloat, {-1, 3}, "x");
+  Output y = x * 2.0;
+  LocalSession session(graph_);
+  const float inf = std::numeric_limits<float>::infinity();
+  Tensor fed = Tensor::of<float>({1, 3}, {NAN, inf, -inf});
+  std::vector<Tensor> out = session.run({{x, fed}}, {y});
+  EXPECT_TRUE(std::isnan(out[0].flat<float>()[0]));
+  EXPECT_EQ(out[0].flat<float>()[1], inf);
+  EXPECT_EQ(session.run({{x, Tensor(DType::kFloat, {0, 3})}}, {y})[0].shape(), (Shape{0, 3}));
+}
+
+TEST_F(LocalSessionTest, AFailedStepLeavesTheSessionUsable) {
+  Output indices = placeholder(graph_, DType::kInt32, PartialShape::scalar(), "i");
+  Output row = gather(constant(graph_, Tensor::vector({1.0f, 2.0f})), indices);
+  LocalSession session(graph_);
+  Result<std::vector<Tensor>> bad = session.try_run({{indices, Tensor::scalar(std::int32_t{5})}}, {row});
+  EXPECT_EQ(bad.status().code(), Code::kInvalidArgument);
+  EXPECT_HAS(bad.status().message(), row.node->name());
+  EXPECT_EQ(session.run({{indices, Tensor::scalar(std::int32_t{1})}}, {row})[0].scalar<float>(), 2.0f);
+}
+
+TEST_F(LocalSessionTest, UnknownDevicesAreRefusedUnlessSoft) {
+  Output x;
+  {
+    ScopeGuard device = graph_.device_scope("/device:GPU:0");
+    x = constant(graph_, Tensor::scalar(2.0f), "x");
+  }
+  EXPECT_HAS(error_of([&] { LocalSession(graph_).run({}, {x}); }), "Cannot assign a device for operation x");
+  LocalSession soft(graph_, {.allow_soft_placement = true});
+  EXPECT_EQ(soft.run({}, {x})[0].scalar<float>(), 2.0f);
+}
+
+TEST_F(LocalSessionTest, WaitingStepsHoldNoThread) {
+  Node* queue = fifo_queue(graph_, "queue");
+  Node* next = dequeue(graph_, queue, "next");
+  Node* put = enqueue(graph_, queue, constant(graph_, Tensor::scalar(4.0f)), "put");
+  LocalSession session(graph_, {.threads = {.intra_op_threads = 1, .inter_op_threads = 2}});
+  session.run({put});
+  session.run({}, {next->output()});  // everything is compiled and every thread started
+
+  const int threads_before = test::count_threads();
+  constexpr int kSteps = 1000;
+  std::atomic<int> ended{0};
+  std::atomic<int> right{0};
+  for (int i = 0; i < kSteps; ++i) {
+    session.run_async({}, {next->output()}, {}, {}, [&](Status status, std::vector<Tensor> values) {
+      if (status.ok() && values[0].scalar<float>() == 4.0f) ++right;
+      ++ended;
+      ended.notify_one();
+    });
+  }
+  EXPECT_EQ(ended.load(), 0);
+  EXPECT_EQ(test::count_threads(), threads_before);
+  for (int i = 0; i < kSteps; ++i) session.run({put});
+  for (int seen = ended; seen < kSteps; seen = ended) ended.wait(seen);
+  EXPECT_EQ(right.load(), kSteps);
+}
+
+TEST_F(LocalSessionTest, ATimeoutEndsAStepThatWaits) {
+  Node* next = dequeue(graph_, fifo_queue(graph_, "queue"), "next");
+  LocalSession session(graph_);
+  auto out = session.try_run({}, {next->output()}, {}, {.timeout = std::chrono::milliseconds(5)});
+  EXPECT_EQ(out.status().code(), Code::kDeadlineExceeded);
+  EXPECT_HAS(out.status().message(), "5 ms");
+}
+
+TEST_F(LocalSessionTest, CancellingEndsAStepThatWaits) {
+  Node* next = dequeue(graph_, fifo_queue(graph_, "queue"), "next");
+  LocalSession session(graph_);
+  Cancellation cancellation;
+  std::atomic<bool> ended = false;
+  Status status;
+  session.run_async({}, {next->output()}, {}, {.cancellation = &cancellation}, [&](Status s, std::vector<Tensor>) {
+    status = std::move(s);
+    ended = true;
+    ended.notify_one();
+  });
+  EXPECT_FALSE(ended);
+  cancellation.cancel(cancelled("the user pressed stop"));
+  ended.wait(false);
+  EXPECT_EQ(status.code(), Code::kCancelled);
+  EXPECT_HAS(status.message(), "the user pressed stop");
+  auto late = session.try_run({}, {next->output()}, {}, {.cancellation = &cancellation});
+  EXPECT_EQ(late.status().code(), Code::kCancelled) << "cancelled before it began";
+}
+
+TEST_F(LocalSessionTest, ClosingEndsWaitingStepsAndRefusesLaterOnes) {
+  Node* next = dequeue(graph_, fifo_queue(graph_, "queue"), "next");
+  LocalSession session(graph_);
+  std::atomic<int> ended{0};
+  std::atomic<int> told{0};
+  for (int i = 0; i < 10; ++i) {
+    session.run_async({}, {next->output()}, {}, {}, [&](Status status, std::vector<Tensor>) {
+      if (status.code() == Code::kCancelled && status.message().find("Session::Close") != std::string::npos) ++told;
+      ++ended;
+      ended.notify_one();
+    });
+  }
+  EXPECT_TRUE(session.close().ok());
+  for (int seen = ended; seen < 10; seen = ended) ended.wait(seen);
+  EXPECT_EQ(told.load(), 10);
+  EXPECT_EQ(session.try_run({}, {next->output()}).status().code(), Code::kCancelled);
+  EXPECT_TRUE(session.close().ok());
+}
+
+TEST_F(LocalSessionTest, PartialRunsFeedAndFetchInPieces) {
+  Output a = placeholder(graph_, DType::kFloat, PartialShape::scalar(), "a");
+  Output b = placeholder(graph_, DType::kFloat, PartialShape::scalar(), "b");
+  Output a2 = a * 2.0;
+  Output sum = a2 + b;
+  LocalSession session(graph_);
+  auto handle = session.partial_run_setup({.feeds = {"a:0", "b:0"}, .fetches = {a2.name(), sum.name()}});
+  ASSERT_TRUE(handle.ok()) << handle.status().to_string();
+  auto early = session.partial_run(*handle, {}, {sum});
+  EXPECT_HAS(early.status().message(), "needs feed \"a:0\"");
+  auto first = session.partial_run(*handle, {{a, Tensor::scalar(3.0f)}}, {a2});
+  ASSERT_TRUE(first.ok()) << first.status().to_string();
+  EXPECT_EQ((*first)[0].scalar<float>(), 6.0f);
+  EXPECT_HAS(session.partial_run(*handle, {{a, Tensor::scalar(3.0f)}}, {}).status().message(), "given already");
+  EXPECT_HAS(session.partial_run(*handle, {}, {a2}).status().message(), "taken already");
+  EXPECT_HAS(session.partial_run(*handle, {}, {"zzz:0"}).status().message(), "zzz:0");
+  auto second = session.partial_run(*handle, {{b, Tensor::scalar(1.0f)}}, {sum});
+  ASSERT_TRUE(second.ok()) << second.status().to_string();
+  EXPECT_EQ((*second)[0].scalar<float>(), 7.0f);
+  EXPECT_FALSE(session.partial_run(*handle, {}, {}).ok()) << "it is over";
+}
+
+TEST_F(LocalSessionTest, AnAbandonedPartialRunDoesNotKeepTheSessionOpen) {
+  Output a = placeholder(graph_, DType::kFloat, PartialShape::scalar(), "a");
+  Output b = a * 2.0;
+  LocalSession session(graph_);
+  ASSERT_TRUE(session.partial_run_setup({.feeds = {"a:0"}, .fetches = {b.name()}}).ok());
+  EXPECT_TRUE(session.close().ok());
+}
+
+TEST_F(LocalSessionTest, TracesNameEveryNode) {
+  Output x = placeholder(graph_, DType::kFloat, PartialShape::scalar(), "x");
+  Output y = x * x;
+  LocalSession session(graph_);
+  RunMetadata metadata;
+  session.run({{x, Tensor::scalar(2.0f)}}, {y}, {}, {.metadata = &metadata});
+  ASSERT_EQ(metadata.step_stats.nodes.size(), 1u);
+  EXPECT_EQ(metadata.step_stats.nodes[0].op, "Mul");
+  EXPECT_LE(metadata.step_stats.nodes[0].start_nanos, metadata.step_stats.nodes[0].end_nanos);
+}
+
+TEST_F(LocalSessionTest, IndependentExpensiveNodesMayRunSideBySide) {
+  Output x = placeholder(graph_, DType::kFloat, {-1, 8}, "x");
+  Output w = constant(graph_, Tensor(DType::kFloat, {8, 8}));
+  std::vector<Output> branches;
+  for (int i = 0; i < 16; ++i) branches.push_back(matmul(x, w + static_cast<double>(i)));
+  Output sum = add_n(branches);
+  LocalSession plain(graph_);
+  LocalSession parallel(graph_, {.threads = {.intra_op_threads = 1, .inter_op_threads = 4}, .parallel_nodes = true});
+  Tensor ones(DType::kFloat, {4, 8});
+  for (float& value : ones.flat<float>()) value = 1.0f;
+  const Tensor expected = plain.run({{x, ones}}, {sum})[0];
+  EXPECT_EQ(expected.flat<float>()[0], 8.0f * 120.0f);
+  for (int i = 0; i < 50; ++i) EXPECT_TRUE(bitwise_equal(parallel.run({{x, ones}}, {sum})[0], expected));
+}
+
+}  // namespace
+}  // namespace tutti

@@ -1,0 +1,182 @@
+#include "tutti/runtime/internal/partial_run.h"
+
+#include <algorithm>
+
+#include "tutti/kernels/cpu/boundary.h"
+
+namespace tutti::internal {
+namespace {
+
+std::string key_of(const std::string& device, const std::string& tensor_name) {
+  return cpu::rendezvous_key(device, 0, device, tensor_name);
+}
+
+// A node name made of a tensor's: kernels that send and receive are kept by name, so it must tell tensors apart.
+std::string boundary_name(std::string_view prefix, const std::string& tensor) {
+  std::string name = str_cat(prefix, tensor);
+  std::replace(name.begin(), name.end(), ':', '/');
+  return name;
+}
+
+AttrMap boundary_attrs(const std::string& device, const std::string& tensor_name) {
+  return {{"tensor_name", tensor_name},
+          {"send_device", device},
+          {"send_device_incarnation", std::int64_t{0}},
+          {"recv_device", device}};
+}
+
+// The feeds that a result depends on.
+std::set<std::string> feeds_behind(const Node* result, const std::map<const Node*, std::string>& feed_of) {
+  std::set<std::string> feeds;
+  std::set<const Node*> seen{result};
+  std::vector<const Node*> open{result};
+  auto visit = [&](const Node* node) {
+    if (seen.insert(node).second) open.push_back(node);
+  };
+  while (!open.empty()) {
+    const Node* node = open.back();
+    open.pop_back();
+    auto feed = feed_of.find(node);
+    if (feed != feed_of.end()) feeds.insert(feed->second);
+    for (const Output& input : node->inputs()) visit(input.node);
+    for (const Node* before : node->control_inputs()) visit(before);
+  }
+  return feeds;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<PartialRun>> PartialRun::create(const Signature& signature, FunctionBody& body,
+                                                       const std::string& device) {
+  auto run = std::unique_ptr<PartialRun>(new PartialRun);
+  Graph& graph = *body.graph;
+  std::map<const Node*, std::string> feed_of;
+  for (std::size_t i = 0; i < signature.feeds.size(); ++i) {
+    const std::string& feed = signature.feeds[i];
+    Node& arg = *body.args[i];
+    const DType dtype = arg.output_types()[0].dtype;
+    AttrMap attrs = boundary_attrs(device, str_cat("feed:", feed));
+    attrs["tensor_type"] = dtype;
+    TUTTI_ASSIGN_OR_RETURN(Node * recv,
+                           graph.add_exact({.op = "_Recv", .name = boundary_name("_recv/", feed), .attrs = attrs}));
+    graph.replace_uses(arg.output(0), recv->output(0));
+    graph.remove(arg);
+    feed_of[recv] = feed;
+    run->keys_[feed] = key_of(device, str_cat("feed:", feed));
+    run->feed_types_[feed] = dtype;
+  }
+  for (std::size_t i = 0; i < signature.fetches.size(); ++i) {
+    const std::string& fetch = signature.fetches[i];
+    Node& retval = *body.retvals[i];
+    AttrMap attrs = boundary_attrs(device, str_cat("fetch:", fetch));
+    TUTTI_ASSIGN_OR_RETURN(
+        Node * send,
+        graph.add_exact(
+            {.op = "_Send", .name = boundary_name("_send/", fetch), .inputs = {retval.input(0)}, .attrs = attrs}));
+    run->feeds_of_fetch_[fetch] = feeds_behind(send, feed_of);
+    run->keys_[fetch] = key_of(device, str_cat("fetch:", fetch));
+    graph.remove(retval);
+    body.targets.push_back(send);
+  }
+  body.args.clear();
+  body.retvals.clear();
+  return run;
+}
+
+void PartialRun::watch(Cancellation& step) {
+  token_ = step.register_callback([this, &step] { rendezvous_.abort(step.status()); });
+}
+
+void PartialRun::end(Cancellation& step, Status status) {
+  if (token_ != 0) step.deregister(token_);
+  if (status.ok()) return;
+  rendezvous_.abort(status);
+  MutexLock lock(mu_);
+  status_.update(std::move(status));
+}
+
+Status PartialRun::check(const Feeds& feeds, const std::vector<TensorName>& fetches) {
+  TUTTI_RETURN_IF_ERROR(status_);
+  std::set<std::string> given = given_;
+  for (const auto& [name, value] : feeds) {
+    auto type = feed_types_.find(name.str());
+    if (type == feed_types_.end()) {
+      return invalid_argument("feed \"", printable(name.str()), "\" was not named in partial_run_setup");
+    }
+    if (!given.insert(name.str()).second) {
+      return invalid_argument("feed \"", printable(name.str()), "\" was given already");
+    }
+    if (type->second != value.dtype()) {
+      return invalid_argument("feed \"", printable(name.str()), "\": expected ", dtype_name(type->second), ", got ",
+                              dtype_name(value.dtype()));
+    }
+  }
+  std::set<std::string> taken = taken_;
+  for (const TensorName& name : fetches) {
+    auto needs = feeds_of_fetch_.find(name.str());
+    if (needs == feeds_of_fetch_.end()) {
+      return invalid_argument("fetch \"", printable(name.str()), "\" was not named in partial_run_setup");
+    }
+    if (!taken.insert(name.str()).second) {
+      return invalid_argument("fetch \"", printable(name.str()), "\" was taken already");
+    }
+    for (const std::string& feed : needs->second) {
+      if (!given.contains(feed)) {
+        return invalid_argument("fetch \"", printable(name.str()), "\" needs feed \"", printable(feed),
+                                "\", which was not given yet");
+      }
+    }
+  }
+  given_ = std::move(given);
+  taken_ = std::move(taken);
+  return {};
+}
+
+Result<std::vector<Tensor>> PartialRun::run(const Feeds& feeds, const std::vector<TensorName>& fetches) {
+  {
+    MutexLock lock(mu_);
+    TUTTI_RETURN_IF_ERROR(check(feeds, fetches));
+  }
+  for (const auto& [name, value] : feeds) {
+    TUTTI_RETURN_IF_ERROR(rendezvous_.send(keys_.at(name.str()), value, false));
+  }
+  struct Arrivals {
+    Mutex mu;
+    CondVar changed;
+    std::size_t missing = 0;
+    Status status;
+    std::vector<Tensor> values;
+  };
+  auto arrivals = std::make_shared<Arrivals>();
+  arrivals->missing = fetches.size();
+  arrivals->values.resize(fetches.size());
+  for (std::size_t i = 0; i < fetches.size(); ++i) {
+    rendezvous_.recv(keys_.at(fetches[i].str()), [arrivals, i](Status status, Tensor value, bool) {
+      MutexLock lock(arrivals->mu);
+      arrivals->status.update(std::move(status));
+      arrivals->values[i] = std::move(value);
+      --arrivals->missing;
+      arrivals->changed.notify_one();
+    });
+  }
+  {
+    MutexLock lock(arrivals->mu);
+    while (arrivals->missing > 0) arrivals->changed.wait(arrivals->mu);
+    if (arrivals->status.ok()) return std::move(arrivals->values);
+  }
+  MutexLock lock(mu_);
+  status_.update(arrivals->status);
+  return status_;
+}
+
+bool PartialRun::complete() const {
+  MutexLock lock(mu_);
+  return taken_.size() == feeds_of_fetch_.size();
+}
+
+bool PartialRun::over() const {
+  MutexLock lock(mu_);
+  return !status_.ok() || taken_.size() == feeds_of_fetch_.size();
+}
+
+}  // namespace tutti::internal

@@ -1,0 +1,55 @@
+// A step that is fed and fetched in several calls.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tutti/graph/subgraph.h"
+#include "tutti/runtime/local_rendezvous.h"
+#include "tutti/runtime/session.h"
+
+namespace tutti::internal {
+
+// The body's arguments become receives and its results sends, over a rendezvous of the run's own; the step starts
+// at once and waits where it must. Thread-safe.
+class PartialRun {
+ public:
+  // Rewrites `body` so. `device` names both ends of the keys.
+  static Result<std::unique_ptr<PartialRun>> create(const Signature& signature, FunctionBody& body,
+                                                    const std::string& device);
+
+  Rendezvous& rendezvous() { return rendezvous_; }
+  // Aborts the rendezvous when `step` is cancelled; to be called before the step starts.
+  void watch(Cancellation& step);
+  // The step has ended.
+  void end(Cancellation& step, Status status);
+
+  // Gives feeds, then waits for fetches. Errors name the feed or fetch that is unknown, came twice, or still
+  // needs a feed that was not given.
+  Result<std::vector<Tensor>> run(const Feeds& feeds, const std::vector<TensorName>& fetches);
+  // Every fetch was taken.
+  bool complete() const;
+  // Nothing more can come of it: complete or failed.
+  bool over() const;
+
+ private:
+  PartialRun() = default;
+  Status check(const Feeds& feeds, const std::vector<TensorName>& fetches) TUTTI_REQUIRES(mu_);
+
+  std::map<std::string, std::string> keys_;                      // feed or fetch -> rendezvous key
+  std::map<std::string, std::set<std::string>> feeds_of_fetch_;  // what each fetch needs
+  std::map<std::string, DType> feed_types_;
+  LocalRendezvous rendezvous_;
+  Cancellation::Token token_ = 0;
+
+  mutable Mutex mu_;
+  CondVar fetched_;
+  Status status_ TUTTI_GUARDED_BY(mu_);
+  std::set<std::string> given_ TUTTI_GUARDED_BY(mu_);
+  std::set<std::string> taken_ TUTTI_GUARDED_BY(mu_);
+};
+
+}  // namespace tutti::internal

@@ -1,0 +1,167 @@
+#include "tutti/runtime/internal/session_compiler.h"
+
+#include "tutti/graph/placement.h"
+#include "tutti/kernels/cpu/function_kernels.h"
+#include "tutti/ops/op_evaluator.h"
+
+namespace tutti::internal {
+namespace {
+
+bool is_boundary(const Node& node) { return node.op_name() == "_Arg" || node.op_name() == "_Retval"; }
+
+std::string types_of(const AttrMap& attrs) {
+  std::string out;
+  for (const auto& [name, value] : attrs) {
+    if (value.get<DType>() == nullptr) continue;
+    out += str_cat(out.empty() ? " with " : ", ", name, "=", dtype_name(*value.get<DType>()));
+  }
+  return out;
+}
+
+}  // namespace
+
+// Makes the kernels of one body.
+class SessionCompiler::Kernels : public KernelSource {
+ public:
+  Kernels(SessionCompiler& compiler, std::string scope) : compiler_(compiler), scope_(std::move(scope)) {}
+
+  Result<std::shared_ptr<Kernel>> kernel_for(const Node& node) override {
+    if (!node.op().has(kStateful)) return make(node);
+    auto& kernels = compiler_.stateful_kernels_;
+    auto it = kernels.find({scope_, node.name()});
+    if (it != kernels.end()) return it->second;
+    TUTTI_ASSIGN_OR_RETURN(std::shared_ptr<Kernel> kernel, make(node));
+    kernels.emplace(std::pair(scope_, node.name()), kernel);
+    return kernel;
+  }
+
+ private:
+  Result<std::shared_ptr<Kernel>> make(const Node& node) {
+    const KernelInit init{.node = node.name(),
+                          .op = node.op_name(),
+                          .attrs = node.attrs(),
+                          .input_types = node.input_types(),
+                          .output_types = node.output_types(),
+                          .device = node.assigned_device(),
+                          .services = compiler_.services()};
+    Result<std::unique_ptr<Kernel>> kernel = make_from(node, init);
+    if (!kernel.ok()) return kernel.status().with_context(node.describe());
+    return std::shared_ptr<Kernel>(*std::move(kernel));
+  }
+
+  Result<std::unique_ptr<Kernel>> make_from(const Node& node, const KernelInit& init) {
+    if (compiler_.graph_.library().contains(node.op_name())) {
+      return make_call_by_name(node, init);
+    }
+    const KernelEntry* entry = compiler_.options_.ops->find_kernel(node.op_name(), node.attrs(), kCpu);
+    if (entry == nullptr) return not_found("there is no kernel for ", kCpu, types_of(node.attrs()));
+    return entry->make(init);
+  }
+
+  // A node whose op is a function of the library: as if it were a PartitionedCall of it.
+  Result<std::unique_ptr<Kernel>> make_call_by_name(const Node& node, const KernelInit& init) {
+    AttrMap attrs = node.attrs();
+    attrs["f"] = FunctionRef{.name = node.op_name(), .attrs = std::make_shared<AttrMap>(node.attrs())};
+    return call_kernel()({.node = init.node,
+                          .op = init.op,
+                          .attrs = attrs,
+                          .input_types = init.input_types,
+                          .output_types = init.output_types,
+                          .device = init.device,
+                          .services = init.services});
+  }
+
+  SessionCompiler& compiler_;
+  const std::string scope_;
+};
+
+SessionCompiler::SessionCompiler(Graph& graph, Options options) : graph_(graph), options_(std::move(options)) {}
+SessionCompiler::~SessionCompiler() = default;
+
+Services SessionCompiler::services() {
+  return {.resources = &options_.runtime->resources(),
+          .functions = this,
+          .clock = &options_.runtime->clock(),
+          .files = &options_.runtime->files()};
+}
+
+Result<std::shared_ptr<const Executable>> SessionCompiler::compile_body(FunctionBody body) {
+  std::lock_guard lock(mu_);
+  return compile_in("", std::move(body), options_.parallel_nodes);
+}
+
+Result<std::shared_ptr<const Executable>> SessionCompiler::compile_in(const std::string& scope, FunctionBody body,
+                                                                      bool parallel) {
+  TUTTI_RETURN_IF_ERROR(run_passes(body, options_.passes, *this));
+  PlacementOptions placement;
+  placement.devices = options_.runtime->devices();
+  placement.allow_soft_placement = options_.allow_soft_placement;
+  placement.has_kernel = [this](const Node& node, const std::string& device_type) {
+    if (is_boundary(node) || graph_.library().contains(node.op_name())) return device_type == kCpu;
+    return options_.ops->find_kernel(node.op_name(), node.attrs(), device_type) != nullptr;
+  };
+  TUTTI_RETURN_IF_ERROR(place(*body.graph, placement));
+  Kernels kernels(*this, scope);
+  const CompileOptions options{.kernels = &kernels, .pool = &options_.runtime->pool(), .parallel_nodes = parallel};
+  TUTTI_ASSIGN_OR_RETURN(std::unique_ptr<Executable> executable, compile(std::move(body), options));
+  return std::shared_ptr<const Executable>(std::move(executable));
+}
+
+Result<std::vector<Tensor>> SessionCompiler::evaluate(const Node& node, const std::vector<Tensor>& inputs) {
+  return evaluate_op(*options_.ops, node.op_name(), node.attrs(), inputs);
+}
+
+Result<FunctionRunner::Handle> SessionCompiler::instantiate(const FunctionRef& function) {
+  std::lock_guard lock(mu_);
+  auto [begin, end] = handles_.equal_range(function.name);
+  for (auto it = begin; it != end; ++it) {
+    if (it->second.function == function) return it->second.handle;
+  }
+
+  TUTTI_ASSIGN_OR_RETURN(FunctionBody body,
+                         graph_.library().instantiate(function, graph_.shared_ops(), graph_.shared_library()));
+  Handle handle = 0;
+  {
+    MutexLock functions_lock(functions_mu_);
+    handle = static_cast<Handle>(functions_.size());
+    functions_.push_back({.name = function.name});
+  }
+  // Before compiling, so that a recursive function finds itself.
+  auto entry = handles_.emplace(function.name, Instance{function, handle});
+  // Functions run on their caller's thread: what runs beside what is decided in the outermost body.
+  Result<std::shared_ptr<const Executable>> executable =
+      compile_in(str_cat(function.name, "#", handle), std::move(body), false);
+  if (!executable.ok()) {
+    handles_.erase(entry);
+    return executable.status().with_context(str_cat("function \"", printable(function.name), "\""));
+  }
+  MutexLock functions_lock(functions_mu_);
+  functions_[handle].executable = *std::move(executable);
+  return handle;
+}
+
+Result<std::shared_ptr<const Executable>> SessionCompiler::executable_of(Handle handle) const {
+  MutexLock lock(functions_mu_);
+  const Function& function = functions_[handle];
+  if (!function.executable) return internal_error("function \"", printable(function.name), "\" could not be compiled");
+  return function.executable;
+}
+
+bool SessionCompiler::may_block(Handle handle) const {
+  Result<std::shared_ptr<const Executable>> executable = executable_of(handle);
+  return !executable.ok() || (*executable)->may_block();
+}
+
+void SessionCompiler::run(Handle handle, StepScope& step, std::vector<Tensor> args, Done done) {
+  Result<std::shared_ptr<const Executable>> executable = executable_of(handle);
+  if (!executable.ok()) return done(executable.status(), {});
+  (*executable)->run(step, std::move(args), std::move(done));
+}
+
+Status SessionCompiler::run_inline(Handle handle, StepScope& step, std::vector<Tensor> args,
+                                   std::vector<Tensor>* results) {
+  TUTTI_ASSIGN_OR_RETURN(std::shared_ptr<const Executable> executable, executable_of(handle));
+  return executable->run_inline(step, std::move(args), results);
+}
+
+}  // namespace tutti::internal

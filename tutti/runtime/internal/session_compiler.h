@@ -1,0 +1,69 @@
+// From bodies to executables, for one session: passes, placement, kernels, functions.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "tutti/graph/passes/passes.h"
+#include "tutti/ops/op_table.h"
+#include "tutti/runtime/executor.h"
+#include "tutti/runtime/local_runtime.h"
+
+namespace tutti::internal {
+
+// Compiles bodies and the functions they call, and keeps stateful kernels for as long as the session lives.
+// Thread-safe; one thread compiles at a time.
+class SessionCompiler : public FunctionRunner, private ConstantEvaluator {
+ public:
+  struct Options {
+    std::shared_ptr<const OpTable> ops;
+    LocalRuntime* runtime = nullptr;
+    PassOptions passes;
+    bool allow_soft_placement = false;
+    bool parallel_nodes = false;
+  };
+  SessionCompiler(Graph& graph, Options options);
+  ~SessionCompiler() override;
+
+  // Held while the graph is read or changed. Recursive: making a kernel may compile the functions it calls.
+  std::recursive_mutex& mutex() { return mu_; }
+  Services services();
+
+  Result<std::shared_ptr<const Executable>> compile_body(FunctionBody body);
+
+  // FunctionRunner
+  Result<Handle> instantiate(const FunctionRef& function) override;
+  bool may_block(Handle handle) const override;
+  void run(Handle handle, StepScope& step, std::vector<Tensor> args, Done done) override;
+  Status run_inline(Handle handle, StepScope& step, std::vector<Tensor> args, std::vector<Tensor>* results) override;
+
+ private:
+  class Kernels;
+  struct Instance {
+    FunctionRef function;
+    Handle handle;
+  };
+  struct Function {
+    std::string name;
+    std::shared_ptr<const Executable> executable;  // null while it is being compiled
+  };
+
+  Result<std::vector<Tensor>> evaluate(const Node& node, const std::vector<Tensor>& inputs) override;
+  Result<std::shared_ptr<const Executable>> compile_in(const std::string& scope, FunctionBody body, bool parallel);
+  Result<std::shared_ptr<const Executable>> executable_of(Handle handle) const;
+
+  Graph& graph_;
+  const Options options_;
+  std::recursive_mutex mu_;
+  // Guarded by mu_. Stateful kernels by scope (the function they are in) and node name.
+  std::map<std::pair<std::string, std::string>, std::shared_ptr<Kernel>> stateful_kernels_;
+  std::multimap<std::string, Instance> handles_;  // by function name
+
+  mutable Mutex functions_mu_;
+  std::vector<Function> functions_ TUTTI_GUARDED_BY(functions_mu_);  // by handle
+};
+
+}  // namespace tutti::internal

@@ -1,0 +1,39 @@
+// A rendezvous within one process.
+#pragma once
+
+#include <deque>
+#include <string>
+#include <unordered_map>
+#include <utility>
+
+#include "tutti/core/mutex.h"
+#include "tutti/kernels/services.h"
+
+namespace tutti {
+
+// Keeps what was sent until it is asked for and who asked until it is sent. What waits to be received may
+// take at most `limit_bytes`; sending more aborts everything with kResourceExhausted. Thread-safe.
+class LocalRendezvous : public Rendezvous {
+ public:
+  explicit LocalRendezvous(std::size_t limit_bytes = std::size_t{4} << 30) : limit_bytes_(limit_bytes) {}
+  // Aborts what still waits.
+  ~LocalRendezvous() override;
+
+  Status send(const std::string& key, Tensor value, bool dead) override;
+  void recv(const std::string& key, Done done) override;
+  void abort(Status cause) override;
+
+ private:
+  struct Item {
+    Tensor value;
+    bool dead;
+  };
+  const std::size_t limit_bytes_;
+  Mutex mu_;
+  Status status_ TUTTI_GUARDED_BY(mu_);
+  std::size_t waiting_bytes_ TUTTI_GUARDED_BY(mu_) = 0;
+  std::unordered_map<std::string, std::deque<Item>> sent_ TUTTI_GUARDED_BY(mu_);
+  std::unordered_map<std::string, std::deque<Done>> asked_ TUTTI_GUARDED_BY(mu_);
+};
+
+}  // namespace tutti

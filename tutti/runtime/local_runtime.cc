@@ -1,0 +1,23 @@
+#include "tutti/runtime/local_runtime.h"
+
+#include <algorithm>
+#include <thread>
+
+namespace tutti {
+namespace {
+
+int threads_or_cores(int threads) {
+  if (threads > 0) return threads;
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+}  // namespace
+
+LocalRuntime::LocalRuntime(const RuntimeOptions& options)
+    : intra_op_threads_(threads_or_cores(options.intra_op_threads)),
+      devices_{DeviceName{.job = options.job, .replica = 0, .task = options.task, .type = "CPU", .id = 0}},
+      files_(options.files ? *options.files : local_file_system()),
+      clock_(make_system_clock()),
+      pool_("tutti_step", threads_or_cores(options.inter_op_threads)) {}
+
+}  // namespace tutti

@@ -1,0 +1,51 @@
+// What the sessions of one task share: devices, threads, state, time, files.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tutti/core/clock.h"
+#include "tutti/core/device_name.h"
+#include "tutti/core/file_system.h"
+#include "tutti/core/thread_pool.h"
+#include "tutti/runtime/resource_store.h"
+
+namespace tutti {
+
+struct RuntimeOptions {
+  // Threads that one kernel may use; 0 = one a core.
+  int intra_op_threads = 0;
+  // Threads that continue steps which waited, and that run independent expensive nodes side by side; 0 = one a core.
+  int inter_op_threads = 0;
+  // Job and task that device names carry.
+  std::string job = "localhost";
+  int task = 0;
+  FileSystem* files = nullptr;  // null: the local disk
+};
+
+// Lives at least as long as its sessions. Thread-safe.
+class LocalRuntime {
+ public:
+  explicit LocalRuntime(const RuntimeOptions& options = {});
+
+  const std::vector<DeviceName>& devices() const { return devices_; }
+  int intra_op_threads() const { return intra_op_threads_; }
+  ThreadPool& pool() { return pool_; }
+  LocalResourceStore& resources() { return resources_; }
+  Clock& clock() { return *clock_; }
+  FileSystem& files() { return files_; }
+
+  // Destroys the state in these containers, of all of them when none is named.
+  void reset(const std::vector<std::string>& containers = {}) { resources_.reset(containers); }
+
+ private:
+  const int intra_op_threads_;
+  const std::vector<DeviceName> devices_;
+  FileSystem& files_;
+  const std::unique_ptr<Clock> clock_;
+  LocalResourceStore resources_;
+  ThreadPool pool_;  // last: its threads end first
+};
+
+}  // namespace tutti

@@ -1,0 +1,27 @@
+// The named state of a task.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tutti/core/mutex.h"
+#include "tutti/kernels/services.h"
+
+namespace tutti {
+
+// Slots by container and name, in memory. Thread-safe.
+class LocalResourceStore : public ResourceStore {
+ public:
+  std::shared_ptr<ResourceSlot> slot(std::string_view container, std::string_view name) override;
+  // Destroys what the containers hold (all of them when none is named). Handles stay valid and find empty slots.
+  void reset(const std::vector<std::string>& containers);
+
+ private:
+  using Container = std::map<std::string, std::shared_ptr<ResourceSlot>, std::less<>>;
+  Mutex mu_;
+  std::map<std::string, Container, std::less<>> containers_ TUTTI_GUARDED_BY(mu_);
+};
+
+}  // namespace tutti

@@ -1,0 +1,113 @@
+// Running a graph: the same interface on one machine and on a cluster.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "tutti/core/cancellation.h"
+#include "tutti/core/status.h"
+#include "tutti/core/tensor.h"
+#include "tutti/graph/graph.h"
+#include "tutti/graph/subgraph.h"
+#include "tutti/runtime/step_stats.h"
+
+namespace tutti {
+
+// Names a value of the graph: "dense/MatMul:0", or an Output, or anything that converts to one.
+class TensorName {
+ public:
+  TensorName(std::string name) : name_(std::move(name)) {}  // NOLINT: implicit
+  TensorName(const char* name) : name_(name) {}             // NOLINT: implicit
+  template <typename T>
+  requires std::is_convertible_v<const T&, Output> TensorName(const T& value)
+      : name_(static_cast<Output>(value).name()) {}  // NOLINT: implicit
+  const std::string& str() const { return name_; }
+
+ private:
+  std::string name_;
+};
+
+// Names a node to run: "train", or a Node.
+class NodeName {
+ public:
+  NodeName(std::string name) : name_(std::move(name)) {}  // NOLINT: implicit
+  NodeName(const char* name) : name_(name) {}             // NOLINT: implicit
+  NodeName(const Node* node) : name_(node->name()) {}     // NOLINT: implicit
+  const std::string& str() const { return name_; }
+
+ private:
+  std::string name_;
+};
+
+using Feeds = std::vector<std::pair<TensorName, Tensor>>;
+
+struct RunMetadata {
+  StepStats step_stats;
+};
+
+struct RunOptions {
+  // kDeadlineExceeded when the step takes longer; 0 = no limit.
+  std::chrono::milliseconds timeout{0};
+  // Ends the step early when cancelled. Must outlive the run.
+  Cancellation* cancellation = nullptr;
+  // Where to put what the step did; null: not recorded. Must outlive the run.
+  RunMetadata* metadata = nullptr;
+};
+
+// Runs parts of a graph. Thread-safe: any number of runs at a time.
+class Session {
+ public:
+  using CallableId = std::int64_t;
+  using Done = std::function<void(Status, std::vector<Tensor>)>;
+
+  virtual ~Session() = default;
+
+  // Runs what the fetches and targets need, with the feeds in place of what the graph has there, and
+  // gives the fetches in order. Throws Error.
+  std::vector<Tensor> run(const Feeds& feeds, const std::vector<TensorName>& fetches,
+                          const std::vector<NodeName>& targets = {}, const RunOptions& options = {});
+  // Runs targets only.
+  void run(const std::vector<NodeName>& targets, const RunOptions& options = {}) { run({}, {}, targets, options); }
+  // The same without exceptions.
+  Result<std::vector<Tensor>> try_run(const Feeds& feeds, const std::vector<TensorName>& fetches,
+                                      const std::vector<NodeName>& targets = {}, const RunOptions& options = {});
+  // The same without waiting: `done` is called exactly once, on any thread, possibly before this returns. A
+  // step that waits (in a dequeue, say) holds no thread. `done` must not destroy the session.
+  void run_async(const Feeds& feeds, const std::vector<TensorName>& fetches, const std::vector<NodeName>& targets,
+                 const RunOptions& options, Done done);
+
+  // A signature checked and compiled once. Errors as for run.
+  virtual Result<CallableId> make_callable(const Signature& signature) = 0;
+  // `feeds` in the order of the signature's.
+  virtual void run_callable_async(CallableId callable, std::vector<Tensor> feeds, const RunOptions& options,
+                                  Done done) = 0;
+  Result<std::vector<Tensor>> run_callable(CallableId callable, std::vector<Tensor> feeds,
+                                           const RunOptions& options = {});
+  virtual Status release_callable(CallableId callable) = 0;
+
+  // A step in several calls: names every feed and fetch of all of them; each is then given or taken once.
+  virtual Result<std::string> partial_run_setup(const Signature& signature) = 0;
+  virtual Result<std::vector<Tensor>> partial_run(const std::string& handle, const Feeds& feeds,
+                                                  const std::vector<TensorName>& fetches) = 0;
+
+  // Adds nodes to the graph.
+  virtual Status extend(std::string_view graph_def) = 0;
+  virtual std::vector<std::string> list_devices() = 0;
+  // Cancels what runs and waits for it; later calls fail. Idempotent.
+  virtual Status close() = 0;
+
+ private:
+  Result<CallableId> callable_for(const Feeds& feeds, const std::vector<TensorName>& fetches,
+                                  const std::vector<NodeName>& targets);
+  // A graph only grows, so what a signature needs never changes.
+  Mutex signatures_mu_;
+  std::unordered_map<std::string, CallableId> signatures_ TUTTI_GUARDED_BY(signatures_mu_);
+};
+
+}  // namespace tutti
