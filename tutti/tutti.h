@@ -1,0 +1,50 @@
+// The public interface: what a program that builds, differentiates and runs graphs needs.
+//
+//   Graph graph(builtin_ops());           build with the functions of ops/*.h
+//   Node* train = Adam(1e-3).minimize(loss);          optim/*.h
+//   LocalSession session(graph);                      runtime/local_session.h
+//   session.run({{x, images}}, {loss}, {train});      runtime/session.h
+//
+// examples/ has whole programs. What fails throws tutti::Error.
+#pragma once
+
+// Values.
+#include "tutti/core/cancellation.h"
+#include "tutti/core/dtype.h"
+#include "tutti/core/file_system.h"
+#include "tutti/core/shape.h"
+#include "tutti/core/status.h"
+#include "tutti/core/tensor.h"
+
+// Graphs.
+#include "tutti/graph/gradients.h"
+#include "tutti/graph/graph.h"
+#include "tutti/graph/graph_def.h"
+#include "tutti/graph/shape_inference.h"
+
+// Ops: functions that add nodes; the table and what kernels see, to register ops of one's own.
+#include "tutti/kernels/kernel.h"
+#include "tutti/ops/array.h"
+#include "tutti/ops/builders.h"
+#include "tutti/ops/control_flow.h"
+#include "tutti/ops/math.h"
+#include "tutti/ops/nn.h"
+#include "tutti/ops/op_table.h"
+#include "tutti/ops/random.h"
+#include "tutti/ops/state.h"
+
+// Optimisers.
+#include "tutti/optim/adagrad.h"
+#include "tutti/optim/adam.h"
+#include "tutti/optim/ftrl.h"
+#include "tutti/optim/momentum.h"
+#include "tutti/optim/rmsprop.h"
+#include "tutti/optim/sgd.h"
+
+// Running.
+#include "tutti/runtime/local_session.h"
+#include "tutti/runtime/session.h"
+
+// Data.
+#include "tutti/data/digits.h"
+#include "tutti/data/idx.h"
