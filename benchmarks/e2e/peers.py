@@ -1,0 +1,166 @@
+"""The MLP step in PyTorch or TensorFlow, for benchmarks/run.
+
+  peers.py torch|tensorflow BATCH THREADS
+
+784-500-500-10, Adam, float. Tries each way of writing the step that the framework offers, keeps the fastest, prints
+`ready NAME`; then for each line of standard input, a number of seconds, steps for that long and prints steps/s.
+"""
+import os
+import sys
+import time
+
+FRAMEWORK, BATCH, THREADS = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+os.environ["OMP_NUM_THREADS"] = str(THREADS)
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+os.environ["CUDA_VISIBLE_DEVICES"] = ""
+
+import numpy as np  # noqa: E402
+
+ROWS = max(4096, BATCH)
+SIZES = (784, 500, 500, 10)
+TRY_SECONDS = 1.0
+
+
+def data():
+    rng = np.random.default_rng(1)
+    return rng.random((ROWS, SIZES[0]), np.float32), rng.integers(0, SIZES[-1], ROWS)
+
+
+def batches():
+    starts = range(0, ROWS - BATCH + 1, BATCH)
+    while True:
+        yield from starts
+
+
+def torch_steps():
+    import torch
+    from torch import nn
+
+    torch.set_num_threads(THREADS)
+    images, labels = (torch.from_numpy(a) for a in data())
+
+    def make(compiled, **adam):
+        torch.manual_seed(1)
+        layers = []
+        for inputs, outputs in zip(SIZES, SIZES[1:]):
+            layers += [nn.Linear(inputs, outputs), nn.ReLU()]
+        model = nn.Sequential(*layers[:-1])
+        optimiser = torch.optim.Adam(model.parameters(), 1e-4, **adam)
+        forward = torch.compile(lambda x, y: nn.functional.cross_entropy(model(x), y)) if compiled else (
+            lambda x, y: nn.functional.cross_entropy(model(x), y))
+        order = batches()
+
+        def step():
+            at = next(order)
+            optimiser.zero_grad(set_to_none=True)
+            loss = forward(images[at:at + BATCH], labels[at:at + BATCH])
+            loss.backward()
+            optimiser.step()
+            return loss
+
+        return step
+
+    yield "eager, fused Adam", lambda: make(False, fused=True)
+    yield "eager, foreach Adam", lambda: make(False, foreach=True)
+    yield "compiled, fused Adam", lambda: make(True, fused=True)
+
+
+def tensorflow_steps():
+    import tensorflow as tf
+
+    tf1 = tf.compat.v1
+    tf.config.threading.set_intra_op_parallelism_threads(THREADS)
+    tf.config.threading.set_inter_op_parallelism_threads(1)
+    images, labels = data()
+
+    def network(x, y, variables):
+        for i in range(0, len(variables), 2):
+            x = tf.matmul(x, variables[i]) + variables[i + 1]
+            x = tf.nn.relu(x) if i + 2 < len(variables) else x
+        return tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels=y, logits=x))
+
+    def make_session():
+        graph = tf.Graph()
+        with graph.as_default():
+            x, y = tf1.placeholder(tf.float32, [BATCH, SIZES[0]]), tf1.placeholder(tf.int64, [BATCH])
+            variables = []
+            for inputs, outputs in zip(SIZES, SIZES[1:]):
+                variables.append(tf1.get_variable(f"w{inputs}{len(variables)}", [inputs, outputs]))
+                variables.append(tf1.get_variable(f"b{inputs}{len(variables)}", [outputs]))
+            loss = network(x, y, variables)
+            train = tf1.train.AdamOptimizer(1e-4).minimize(loss)
+            init = tf1.global_variables_initializer()
+        config = tf1.ConfigProto(intra_op_parallelism_threads=THREADS, inter_op_parallelism_threads=1)
+        session = tf1.Session(graph=graph, config=config)
+        session.run(init)
+        with graph.as_default():
+            call = session.make_callable([loss, train], [x, y])
+        order = batches()
+
+        def step():
+            at = next(order)
+            return call(images[at:at + BATCH], labels[at:at + BATCH])[0]
+
+        return step
+
+    def make_function():
+        tf.random.set_seed(1)
+        variables = []
+        for inputs, outputs in zip(SIZES, SIZES[1:]):
+            variables.append(tf.Variable(tf.random.normal([inputs, outputs], stddev=0.05)))
+            variables.append(tf.Variable(tf.zeros([outputs])))
+        optimiser = tf.keras.optimizers.legacy.Adam(1e-4)
+
+        @tf.function
+        def train(x, y):
+            with tf.GradientTape() as tape:
+                loss = network(x, y, variables)
+            optimiser.apply_gradients(zip(tape.gradient(loss, variables), variables))
+            return loss
+
+        inputs = [(tf.constant(images[at:at + BATCH]), tf.constant(labels[at:at + BATCH]))
+                  for at in range(0, ROWS - BATCH + 1, BATCH)]
+        count = [0]
+
+        def step():
+            count[0] += 1
+            return train(*inputs[count[0] % len(inputs)])
+
+        return step
+
+    yield "session, callable", make_session
+    yield "tf.function", make_function
+
+
+def measure(step, seconds):
+    """Steps a second; the last loss must be a number."""
+    steps, start = 0, time.perf_counter()
+    while time.perf_counter() - start < seconds:
+        for _ in range(4):
+            loss = step()
+        steps += 4
+    if not np.isfinite(float(loss)):
+        raise ValueError(f"loss {float(loss)}")
+    return steps / (time.perf_counter() - start)
+
+
+def main():
+    best_rate, best_name, best_step = 0, None, None
+    for name, make in {"torch": torch_steps, "tensorflow": tensorflow_steps}[FRAMEWORK]():
+        try:
+            step = make()
+            for _ in range(5):
+                step()
+            rate = measure(step, TRY_SECONDS)
+        except Exception as error:  # a way that this machine lacks, a compiler for instance
+            print(f"{name}: {type(error).__name__}", file=sys.stderr)
+            continue
+        if rate > best_rate:
+            best_rate, best_name, best_step = rate, name, step
+    print(f"ready {best_name}", flush=True)
+    for line in sys.stdin:
+        print(measure(best_step, float(line)), flush=True)
+
+
+if __name__ == "__main__":
+    main()
