@@ -6,6 +6,7 @@
 //   RunByName     the same step through Session::run with names
 //   ThreadsChain  the chain from several threads on one session
 //   WarmFaults    page faults of a warm MLP-like step (budget 0)
+//   CancelLoop    from cancelling an endless loop to the end of its step, the worst of many (budget 50 ms)
 //   SessionBytes  heap bytes that an idle session with one compiled signature adds
 //
 // Passes are off where they would fold or fuse what is to be measured.
@@ -14,10 +15,14 @@
 #include <malloc.h>
 #include <sys/resource.h>
 
+#include <algorithm>
+#include <chrono>
 #include <memory>
+#include <thread>
 #include <vector>
 
 #include "tutti/ops/array.h"
+#include "tutti/ops/control_flow.h"
 #include "tutti/ops/math.h"
 #include "tutti/ops/nn.h"
 #include "tutti/runtime/local_session.h"
@@ -138,6 +143,38 @@ void WarmFaults(benchmark::State& state) {
   state.counters["faults_per_step"] = static_cast<double>(minor_faults() - before) / static_cast<double>(steps);
 }
 BENCHMARK(WarmFaults)->Iterations(2000);
+
+void CancelLoop(benchmark::State& state) {
+  Graph graph(builtin_ops());
+  Output n = placeholder(graph, DType::kInt64, PartialShape::scalar(), "n");
+  Output left = while_loop(
+      {n},
+      [](Graph& g, const std::vector<Output>& a) {
+        return std::vector{greater(a[0], constant(g, Tensor::scalar(std::int64_t{0})))};
+      },
+      [](Graph& g, const std::vector<Output>& a) {
+        return std::vector{a[0] - constant(g, Tensor::scalar(std::int64_t{1}))};
+      })[0];
+  LocalSession session(graph, no_passes());
+  double worst_ms = 0;
+  for (auto _ : state) {
+    Cancellation cancellation;
+    std::chrono::steady_clock::time_point asked;
+    std::thread stopper([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      asked = std::chrono::steady_clock::now();
+      cancellation.cancel(cancelled("enough"));
+    });
+    auto out =
+        session.try_run({{n, Tensor::scalar(std::int64_t{1} << 60)}}, {left}, {}, {.cancellation = &cancellation});
+    const auto ended = std::chrono::steady_clock::now();
+    stopper.join();
+    if (out.status().code() != Code::kCancelled) state.SkipWithError("the loop was not cancelled");
+    worst_ms = std::max(worst_ms, std::chrono::duration<double, std::milli>(ended - asked).count());
+  }
+  state.counters["worst_ms"] = worst_ms;
+}
+BENCHMARK(CancelLoop)->Iterations(200);
 
 double heap_bytes() { return static_cast<double>(mallinfo2().uordblks); }
 

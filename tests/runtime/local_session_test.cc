@@ -157,6 +157,15 @@ TEST_F(LocalSessionTest, NansAndEmptyBatchesPass) {
   EXPECT_EQ(session.run({{x, Tensor(DType::kFloat, {0, 3})}}, {y})[0].shape(), (Shape{0, 3}));
 }
 
+TEST_F(LocalSessionTest, DenormalsAreZeroInAStepAndUntouchedOutside) {
+  Output x = placeholder(graph_, DType::kFloat, {-1}, "x");
+  LocalSession session(graph_);
+  volatile float smallest = std::numeric_limits<float>::min();
+  const float half = session.run({{x, Tensor::vector({smallest, 1.0f})}}, {x * 0.5})[0].flat<float>()[0];
+  EXPECT_EQ(half, 0.0f);
+  EXPECT_GT(smallest * 0.5f, 0.0f) << "the caller's own arithmetic must stay as it was";
+}
+
 TEST_F(LocalSessionTest, AFailedStepLeavesTheSessionUsable) {
   Output indices = placeholder(graph_, DType::kInt32, PartialShape::scalar(), "i");
   Output row = gather(constant(graph_, Tensor::vector({1.0f, 2.0f})), indices);
@@ -206,10 +215,23 @@ TEST_F(LocalSessionTest, WaitingStepsHoldNoThread) {
 
 TEST_F(LocalSessionTest, ATimeoutEndsAStepThatWaits) {
   Node* next = dequeue(graph_, fifo_queue(graph_, "queue"), "next");
-  LocalSession session(graph_);
-  auto out = session.try_run({}, {next->output()}, {}, {.timeout = std::chrono::milliseconds(5)});
-  EXPECT_EQ(out.status().code(), Code::kDeadlineExceeded);
-  EXPECT_HAS(out.status().message(), "5 ms");
+  ManualClock clock;
+  LocalSession session(graph_, {.threads = {.clock = &clock}});
+  std::atomic<bool> ended = false;
+  Status status;
+  session.run_async({}, {next->output()}, {}, {.timeout = std::chrono::milliseconds(5)},
+                    [&](Status s, std::vector<Tensor>) {
+                      status = std::move(s);
+                      ended = true;
+                      ended.notify_one();
+                    });
+  clock.advance(std::chrono::milliseconds(4));
+  EXPECT_FALSE(ended);
+  clock.advance(std::chrono::milliseconds(1));
+  ended.wait(false);
+  EXPECT_EQ(status.code(), Code::kDeadlineExceeded);
+  EXPECT_HAS(status.message(), "5 ms");
+  EXPECT_HAS(status.message(), "next");
 }
 
 TEST_F(LocalSessionTest, CancellingEndsAStepThatWaits) {

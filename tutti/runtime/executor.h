@@ -25,9 +25,13 @@ class Executable {
   virtual int num_args() const = 0;
   // Runs in `step`, starting on the calling thread. `done` is called exactly once with the results in order,
   // possibly before this returns, possibly on another thread. The executable and `step` must outlive that.
-  virtual void run(StepScope& step, std::vector<Tensor> args, Done done) const = 0;
+  // Another number of arguments than num_args() is an error.
+  void run(StepScope& step, std::vector<Tensor> args, Done done) const;
   // The same on the calling thread alone. REQUIRES: !may_block().
   Status run_inline(StepScope& step, std::vector<Tensor> args, std::vector<Tensor>* results) const;
+
+ private:
+  virtual void start(StepScope& step, std::vector<Tensor> args, Done done) const = 0;
 };
 
 // Where kernels come from: it keeps the stateful ones for as long as the session lives, so that every

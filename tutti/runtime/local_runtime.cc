@@ -17,7 +17,8 @@ LocalRuntime::LocalRuntime(const RuntimeOptions& options)
     : intra_op_threads_(threads_or_cores(options.intra_op_threads)),
       devices_{DeviceName{.job = options.job, .replica = 0, .task = options.task, .type = "CPU", .id = 0}},
       files_(options.files ? *options.files : local_file_system()),
-      clock_(make_system_clock()),
+      own_clock_(options.clock ? nullptr : make_system_clock()),
+      clock_(options.clock ? *options.clock : *own_clock_),
       pool_("tutti_step", threads_or_cores(options.inter_op_threads)) {}
 
 }  // namespace tutti

@@ -22,6 +22,7 @@ struct RuntimeOptions {
   std::string job = "localhost";
   int task = 0;
   FileSystem* files = nullptr;  // null: the local disk
+  Clock* clock = nullptr;       // null: the machine's time
 };
 
 // Lives at least as long as its sessions. Thread-safe.
@@ -33,7 +34,7 @@ class LocalRuntime {
   int intra_op_threads() const { return intra_op_threads_; }
   ThreadPool& pool() { return pool_; }
   LocalResourceStore& resources() { return resources_; }
-  Clock& clock() { return *clock_; }
+  Clock& clock() { return clock_; }
   FileSystem& files() { return files_; }
 
   // Destroys the state in these containers, of all of them when none is named.
@@ -43,7 +44,8 @@ class LocalRuntime {
   const int intra_op_threads_;
   const std::vector<DeviceName> devices_;
   FileSystem& files_;
-  const std::unique_ptr<Clock> clock_;
+  const std::unique_ptr<Clock> own_clock_;  // null when the options brought one
+  Clock& clock_;
   LocalResourceStore resources_;
   ThreadPool pool_;  // last: its threads end first
 };

@@ -23,6 +23,7 @@
 #include <map>
 #include <utility>
 
+#include "tutti/core/flush_denormals.h"
 #include "tutti/runtime/internal/node_table.h"
 #include "tutti/runtime/step_stats.h"
 
@@ -107,9 +108,9 @@ class FrameExecutable : public Executable {
 
   bool may_block() const override { return table_.may_block; }
   int num_args() const override { return table_.num_args; }
-  void run(StepScope& step, std::vector<Tensor> args, Done done) const override;
 
  private:
+  void start(StepScope& step, std::vector<Tensor> args, Done done) const override;
   friend class FrameExecution;
   FrameExecutable(NodeTable table, ThreadPool* pool) : table_(std::move(table)), pool_(pool) {}
   Status assign_frames();
@@ -237,7 +238,6 @@ class FrameExecution {
  public:
   FrameExecution(const FrameExecutable& plan, StepScope& step, std::vector<Tensor> args, Executable::Done done)
       : plan_(plan), step_(step), args_(std::move(args)), done_(std::move(done)) {
-    args_.resize(plan.table_.num_args);
     results_.resize(plan.table_.num_results);
   }
 
@@ -296,7 +296,7 @@ class FrameExecution {
   std::vector<std::shared_ptr<AsyncCall>> inbox_ TUTTI_GUARDED_BY(mu_);
 };
 
-void FrameExecutable::run(StepScope& step, std::vector<Tensor> args, Done done) const {
+void FrameExecutable::start(StepScope& step, std::vector<Tensor> args, Done done) const {
   // Owns itself until finish().
   (new FrameExecution(*this, step, std::move(args), std::move(done)))->start();
 }
@@ -311,6 +311,7 @@ void FrameExecution::start() {
 
 // Runs what is ready and what came into the inbox until nothing is left to do on this thread.
 void FrameExecution::drive() {
+  const FlushDenormals flush;
   while (true) {
     while (!ready_.empty()) {
       const Ready ready = ready_.front();

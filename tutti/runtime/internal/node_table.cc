@@ -19,7 +19,6 @@ Result<NodeItem> make_item(const Node& node, KernelSource& kernels, NodeTable& t
   if (node.op_name() == "_Arg") {
     item.kind = NodeKind::kArg;
     item.index = static_cast<int>(node.attr<std::int64_t>("index"));
-    table.num_args = std::max(table.num_args, item.index + 1);
     return item;
   }
   if (node.op_name() == "_Retval") {
@@ -48,6 +47,7 @@ Result<NodeItem> make_item(const Node& node, KernelSource& kernels, NodeTable& t
 
 Result<NodeTable> NodeTable::create(FunctionBody body, KernelSource& kernels) {
   NodeTable table;
+  table.num_args = static_cast<int>(body.args.size());
   TUTTI_ASSIGN_OR_RETURN(std::vector<Node*> order, body.graph->topological_order());
   std::vector<int> item_of(body.graph->id_limit(), -1);
   for (std::size_t i = 0; i < order.size(); ++i) item_of[order[i]->id()] = static_cast<int>(i);
@@ -83,26 +83,3 @@ Status read_reference(const Value& value, Tensor* out) {
 Status annotate(const Node& node, const Status& status) { return status.with_context(node.describe()); }
 
 }  // namespace tutti::internal
-
-namespace tutti {
-
-Result<std::unique_ptr<Executable>> compile(FunctionBody body, const CompileOptions& options) {
-  TUTTI_ASSIGN_OR_RETURN(internal::NodeTable table, internal::NodeTable::create(std::move(body), *options.kernels));
-  if (table.has_control_flow) return internal::compile_frames(std::move(table), options);
-  return internal::compile_segments(std::move(table), options);
-}
-
-Status Executable::run_inline(StepScope& step, std::vector<Tensor> args, std::vector<Tensor>* results) const {
-  TUTTI_CHECK(!may_block());
-  Status status;
-  bool called = false;
-  run(step, std::move(args), [&](Status s, std::vector<Tensor> r) {
-    status = std::move(s);
-    *results = std::move(r);
-    called = true;
-  });
-  TUTTI_CHECK(called, "a run that cannot block did not end inline");
-  return status;
-}
-
-}  // namespace tutti

@@ -16,6 +16,7 @@
 #include <map>
 #include <utility>
 
+#include "tutti/core/flush_denormals.h"
 #include "tutti/runtime/internal/node_table.h"
 #include "tutti/runtime/step_stats.h"
 
@@ -112,9 +113,9 @@ class SegmentExecutable : public Executable {
 
   bool may_block() const override { return table_.may_block; }
   int num_args() const override { return table_.num_args; }
-  void run(StepScope& step, std::vector<Tensor> args, Done done) const override;
 
  private:
+  void start(StepScope& step, std::vector<Tensor> args, Done done) const override;
   friend class Execution;
   void lay_out_items();
   void make_segments(bool parallel_nodes);
@@ -310,7 +311,7 @@ void SegmentExecutable::give_back(std::unique_ptr<Execution> execution) const {
   if (idle_.size() < kMaxIdle) idle_.push_back(std::move(execution));
 }
 
-void SegmentExecutable::run(StepScope& step, std::vector<Tensor> args, Done done) const {
+void SegmentExecutable::start(StepScope& step, std::vector<Tensor> args, Done done) const {
   // The execution owns itself while it runs, and gives itself back when it ends.
   take_execution().release()->start(step, std::move(args), std::move(done));
 }
@@ -326,7 +327,6 @@ Execution::Execution(const SegmentExecutable& plan)
 void Execution::start(StepScope& step, std::vector<Tensor> args, Executable::Done done) {
   step_ = &step;
   args_ = std::move(args);
-  args_.resize(plan_.table_.num_args);
   results_.resize(plan_.table_.num_results);
   done_ = std::move(done);
   failed_.store(false, std::memory_order_relaxed);
@@ -342,6 +342,7 @@ void Execution::start(StepScope& step, std::vector<Tensor> args, Executable::Don
 }
 
 void Execution::drain(std::vector<int> ready) {
+  const FlushDenormals flush;
   while (!ready.empty()) {
     const int segment = ready.back();
     ready.pop_back();
