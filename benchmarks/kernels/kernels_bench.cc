@@ -22,16 +22,17 @@ namespace {
 
 class BenchScope : public StepScope {
  public:
-  explicit BenchScope(int threads) : pool_(make_pool_allocator()) {
+  explicit BenchScope(int threads) : pool_(make_pool_allocator()), team_(threads) {
     cancellation = &own_;
     allocator = pool_.get();
-    intra_op_threads = threads;
+    team = &team_;
   }
   ResourceStore& step_resources() override { TUTTI_CHECK(false, "not needed here"); }
 
  private:
   Cancellation own_;
   std::unique_ptr<Allocator> pool_;
+  Team team_;
 };
 
 // One kernel with its inputs, run again and again.

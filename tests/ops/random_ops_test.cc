@@ -96,7 +96,8 @@ TEST(RandomOps, SeedsRepeatAndEntropyDoesNot) {
 TEST(RandomOps, ThreadsDoNotChangeTheNumbers) {
   for (const char* op : {"RandomUniform", "RandomStandardNormal", "TruncatedNormal"}) {
     KernelRunner one, three;
-    three.step().intra_op_threads = 3;
+    Team team(3);
+    three.step().team = &team;
     EXPECT_TRUE(
         bitwise_equal(draw(one, op, DType::kFloat, 100003, 7, 9), draw(three, op, DType::kFloat, 100003, 7, 9)));
   }

@@ -140,12 +140,13 @@ class Scope : public StepScope {
   Scope() {
     cancellation = &own_;
     allocator = &heap_allocator();
-    intra_op_threads = 2;
+    team = &two_;
   }
   ResourceStore& step_resources() override { TUTTI_CHECK(false, "not needed here"); }
 
  private:
   Cancellation own_;
+  Team two_{2};
 };
 
 std::shared_ptr<ResourceSlot> make_slot(const std::string& name, const Tensor& value) {

@@ -13,6 +13,7 @@
 #include "tutti/core/attr_value.h"
 #include "tutti/core/cancellation.h"
 #include "tutti/core/status.h"
+#include "tutti/core/team.h"
 #include "tutti/core/tensor.h"
 #include "tutti/kernels/services.h"
 
@@ -36,8 +37,8 @@ class StepScope {
   Rendezvous* rendezvous = nullptr;      // null in steps that neither send nor receive
   Allocator* allocator = nullptr;        // the step's arena; never null
   Services services;
-  int intra_op_threads = 1;    // how many threads one kernel may use
-  StepTrace* trace = nullptr;  // null unless the step is being timed
+  Team* team = &Team::alone();  // the threads that one kernel may use
+  StepTrace* trace = nullptr;   // null unless the step is being timed
 
   // Resources that die with the step (stacks, tensor arrays). Created on first use. Thread-safe.
   virtual ResourceStore& step_resources() = 0;
@@ -106,7 +107,7 @@ class KernelContext {
   StepScope& step() { return step_; }
   Allocator& allocator() { return *step_.allocator; }
   Cancellation& cancellation() { return *step_.cancellation; }
-  int threads() const { return step_.intra_op_threads; }
+  Team& team() const { return *step_.team; }
   const Services& services() const { return step_.services; }
 
  private:

@@ -14,11 +14,11 @@ int threads_or_cores(int threads) {
 }  // namespace
 
 LocalRuntime::LocalRuntime(const RuntimeOptions& options)
-    : intra_op_threads_(threads_or_cores(options.intra_op_threads)),
-      devices_{DeviceName{.job = options.job, .replica = 0, .task = options.task, .type = "CPU", .id = 0}},
+    : devices_{DeviceName{.job = options.job, .replica = 0, .task = options.task, .type = "CPU", .id = 0}},
       files_(options.files ? *options.files : local_file_system()),
       own_clock_(options.clock ? nullptr : make_system_clock()),
       clock_(options.clock ? *options.clock : *own_clock_),
+      team_(threads_or_cores(options.intra_op_threads)),
       pool_("tutti_step", threads_or_cores(options.inter_op_threads)) {}
 
 }  // namespace tutti

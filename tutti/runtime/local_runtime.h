@@ -8,6 +8,7 @@
 #include "tutti/core/clock.h"
 #include "tutti/core/device_name.h"
 #include "tutti/core/file_system.h"
+#include "tutti/core/team.h"
 #include "tutti/core/thread_pool.h"
 #include "tutti/runtime/resource_store.h"
 
@@ -31,7 +32,7 @@ class LocalRuntime {
   explicit LocalRuntime(const RuntimeOptions& options = {});
 
   const std::vector<DeviceName>& devices() const { return devices_; }
-  int intra_op_threads() const { return intra_op_threads_; }
+  Team& team() { return team_; }
   ThreadPool& pool() { return pool_; }
   LocalResourceStore& resources() { return resources_; }
   Clock& clock() { return clock_; }
@@ -41,12 +42,12 @@ class LocalRuntime {
   void reset(const std::vector<std::string>& containers = {}) { resources_.reset(containers); }
 
  private:
-  const int intra_op_threads_;
   const std::vector<DeviceName> devices_;
   FileSystem& files_;
   const std::unique_ptr<Clock> own_clock_;  // null when the options brought one
   Clock& clock_;
   LocalResourceStore resources_;
+  Team team_;
   ThreadPool pool_;  // last: its threads end first
 };
 

@@ -119,7 +119,7 @@ Result<std::shared_ptr<LocalStep>> LocalSession::Impl::begin_step(const RunOptio
     ++steps_;
   }
   return std::make_shared<LocalStep>(next_step_.fetch_add(1, std::memory_order_relaxed), cancellation_, options,
-                                     compiler_.services(), arenas_.take(), runtime_->intra_op_threads());
+                                     compiler_.services(), arenas_.take(), runtime_->team());
 }
 
 void LocalSession::Impl::end_step(LocalStep& step) {

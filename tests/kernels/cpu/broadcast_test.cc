@@ -76,7 +76,8 @@ TEST(ParallelFor, CoversTheRangeOnce) {
   for (std::int64_t n : {0, 1, 100, 5000, 100000}) {
     for (int threads : {1, 2, 3}) {
       std::vector<std::atomic<int>> hits(static_cast<std::size_t>(n));
-      parallel_for(threads, n, 1000, [&](std::int64_t begin, std::int64_t end) {
+      Team team(threads);
+      parallel_for(team, n, 1000, [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t i = begin; i < end; ++i) ++hits[static_cast<std::size_t>(i)];
       });
       for (const auto& hit : hits) ASSERT_EQ(hit.load(), 1);

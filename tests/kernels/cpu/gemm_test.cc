@@ -37,15 +37,18 @@ double relative_error(const GemmShape& s, const std::vector<T>& a, const std::ve
 
 template <typename T>
 void check_shapes(double tolerance) {
-  const std::int64_t sizes[][3] = {{1, 1, 1},   {6, 16, 256}, {7, 17, 257}, {97, 513, 300}, {200, 5, 700},
-                                   {3, 700, 3}, {1, 600, 90}, {600, 1, 90}, {32, 500, 784}, {12, 1030, 20}};
+  Team two(2);
+  const std::int64_t sizes[][3] = {{1, 1, 1},      {6, 16, 256},   {7, 17, 257},   {97, 513, 300},
+                                   {200, 5, 700},  {3, 700, 3},    {1, 600, 90},   {600, 1, 90},
+                                   {32, 500, 784}, {12, 1030, 20}, {400, 33, 1100}};
   for (const auto& [m, n, k] : sizes) {
     for (int flags = 0; flags < 4; ++flags) {
-      for (int threads : {1, 2}) {
+      for (Team* team_of : {&Team::alone(), &two}) {
+        Team& team = *team_of;
         const GemmShape shape{m, n, k, (flags & 1) != 0, (flags & 2) != 0};
         const std::vector<T> a = random_matrix<T>(m * k, 1), b = random_matrix<T>(k * n, 2);
         std::vector<T> c(static_cast<std::size_t>(m * n), T(99));
-        ASSERT_TRUE(gemm(shape, a.data(), b.data(), c.data(), threads, heap_allocator()).ok());
+        ASSERT_TRUE(gemm(shape, a.data(), b.data(), c.data(), team, heap_allocator()).ok());
         EXPECT_LE(relative_error(shape, a, b, c), tolerance) << m << "x" << n << "x" << k << " flags " << flags;
       }
     }
@@ -58,50 +61,30 @@ TEST(Gemm, Double) { check_shapes<double>(1e-15); }
 TEST(Gemm, IntegersWrapInsteadOfOverflowing) {
   const std::int32_t a[] = {2147483647, 2}, b[] = {2, 3};
   std::int32_t c = 0;
-  ASSERT_TRUE(gemm(GemmShape{1, 1, 2}, a, b, &c, 1, heap_allocator()).ok());
+  ASSERT_TRUE(gemm(GemmShape{1, 1, 2}, a, b, &c, Team::alone(), heap_allocator()).ok());
   EXPECT_EQ(c, 4);  // 2^32 - 2 + 6
 }
 
 TEST(Gemm, EmptyDimensions) {
-  const Product product(DType::kFloat);
   float c[6] = {1, 2, 3, 4, 5, 6};
-  ASSERT_TRUE(product.run({2, 3, 0}, nullptr, nullptr, c, 1, heap_allocator()).ok());
+  const float* none = nullptr;
+  ASSERT_TRUE(gemm({2, 3, 0}, none, none, c, Team::alone(), heap_allocator()).ok());
   for (float value : c) EXPECT_EQ(value, 0);
-  ASSERT_TRUE(product.run({0, 3, 4}, nullptr, c, nullptr, 1, heap_allocator()).ok());
+  ASSERT_TRUE(gemm({0, 3, 4}, none, c, static_cast<float*>(nullptr), Team::alone(), heap_allocator()).ok());
 }
 
-// Same inputs, same thread count, same bits.
+// Same inputs, same size of team, same bits.
 TEST(Gemm, Repeats) {
   const GemmShape shape{64, 300, 500};
   const std::vector<float> a = random_matrix<float>(64 * 500, 3), b = random_matrix<float>(500 * 300, 4);
-  const Product product(DType::kFloat);
   for (int threads : {1, 2}) {
+    Team team(threads);
     std::vector<float> first(64 * 300), again(64 * 300);
-    ASSERT_TRUE(product.run(shape, a.data(), b.data(), first.data(), threads, heap_allocator()).ok());
+    ASSERT_TRUE(gemm(shape, a.data(), b.data(), first.data(), team, heap_allocator()).ok());
     for (int i = 0; i < 10; ++i) {
-      ASSERT_TRUE(product.run(shape, a.data(), b.data(), again.data(), threads, heap_allocator()).ok());
+      ASSERT_TRUE(gemm(shape, a.data(), b.data(), again.data(), team, heap_allocator()).ok());
       ASSERT_EQ(first, again);
     }
-  }
-}
-
-TEST(Gemm, MoreShapesThanAreKept) {
-  const Product product(DType::kFloat);
-  for (std::int64_t m = 100; m < 200; ++m) {
-    const GemmShape shape{m, 100, 60};
-    const std::vector<float> a = random_matrix<float>(m * 60, 5), b = random_matrix<float>(6000, 6);
-    std::vector<float> c(static_cast<std::size_t>(m * 100));
-    ASSERT_TRUE(product.run(shape, a.data(), b.data(), c.data(), 2, heap_allocator()).ok());
-    EXPECT_LE(relative_error(shape, a, b, c), 1e-6);
-  }
-}
-
-TEST(Gemm, NothingHotFallsToTheReferenceKernel) {
-  for (const GemmShape& s :
-       {GemmShape{32, 500, 784}, GemmShape{784, 500, 32, true, false}, GemmShape{32, 500, 10, false, true},
-        GemmShape{32, 10, 500}, GemmShape{1, 500, 784}, GemmShape{784, 1, 32, true, false}}) {
-    EXPECT_EQ(internal::OneDnnProducts::implementation(s).find("ref"), std::string::npos)
-        << s.m << "x" << s.n << "x" << s.k;
   }
 }
 

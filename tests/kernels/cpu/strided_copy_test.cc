@@ -34,7 +34,8 @@ void expect_same(const std::vector<Loop>& loops, std::vector<T> from, std::int64
   copy_slowly(loops, 0, expected.data(), from.data() + from_offset);
   StridedCopy copy;
   for (const Loop& loop : loops) copy.add_loop(loop.size, loop.to, loop.from);
-  copy.run(dtype_of<T>(), actual.data(), from.data() + from_offset, threads);
+  Team team(threads);
+  copy.run(dtype_of<T>(), actual.data(), from.data() + from_offset, team);
   EXPECT_EQ(actual, expected);
 }
 

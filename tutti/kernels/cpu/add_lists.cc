@@ -25,7 +25,7 @@ Result<Tensor> add_items(KernelContext& context, const Tensor& a, const Tensor& 
   BinaryFunction add = BinaryFunction::find(BinaryOp::kAdd, a.dtype());
   if (!add) return unimplemented("AddN of lists of ", dtype_name(a.dtype()), " is not supported");
   TUTTI_ASSIGN_OR_RETURN(Tensor sum, context.allocate_temp(a.dtype(), a.shape()));
-  run_elementwise(add, a, b, sum, context.threads());
+  run_elementwise(add, a, b, sum, context.team());
   return sum;
 }
 

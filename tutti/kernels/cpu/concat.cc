@@ -41,7 +41,7 @@ Status concatenate(KernelContext& ctx, int first, int count, const Tensor& axis_
     StridedCopy copy;
     copy.add_loop(outer, out_row, row);
     copy.add_loop(row, 1, 1);
-    copy.run(out->dtype(), at_element(out->dtype(), out->raw(), offset), input.raw(), ctx.threads());
+    copy.run(out->dtype(), at_element(out->dtype(), out->raw(), offset), input.raw(), ctx.team());
     offset += row;
   }
   return {};
@@ -61,7 +61,7 @@ Status take_part(KernelContext& ctx, const Tensor& value, int at, std::int64_t o
   StridedCopy copy;
   copy.add_loop(elements_before(shape, at), size * inner, value.dim(at) * inner);
   copy.add_loop(size * inner, 1, 1);
-  copy.run(out->dtype(), out->raw(), at_element(out->dtype(), value.raw(), offset * inner), ctx.threads());
+  copy.run(out->dtype(), out->raw(), at_element(out->dtype(), value.raw(), offset * inner), ctx.team());
   return {};
 }
 
@@ -92,7 +92,7 @@ class Pack : public Kernel {
       StridedCopy copy;
       copy.add_loop(outer, row * count, row);
       copy.add_loop(row, 1, 1);
-      copy.run(out->dtype(), at_element(out->dtype(), out->raw(), i * row), ctx.input(i).raw(), ctx.threads());
+      copy.run(out->dtype(), at_element(out->dtype(), out->raw(), i * row), ctx.input(i).raw(), ctx.team());
     }
     return {};
   }

@@ -124,7 +124,7 @@ class CastKernel : public Kernel {
     char* to = static_cast<char*>(out->raw());
     const std::int64_t in_size = static_cast<std::int64_t>(dtype_size(in.dtype()));
     const std::int64_t out_size = static_cast<std::int64_t>(dtype_size(out->dtype()));
-    parallel_for(context.threads(), in.num_elements(), kElementGrain, [&](std::int64_t begin, std::int64_t end) {
+    parallel_for(context.team(), in.num_elements(), kElementGrain, [&](std::int64_t begin, std::int64_t end) {
       convert_(from + begin * in_size, to + begin * out_size, end - begin);
     });
     return {};

@@ -95,11 +95,11 @@ void BinaryFunction::operator()(const void* a, const void* b, void* out, std::in
   }
 }
 
-void run_elementwise(const BinaryFunction& function, const Tensor& a, const Tensor& b, Tensor& out, int threads,
+void run_elementwise(const BinaryFunction& function, const Tensor& a, const Tensor& b, Tensor& out, Team& team,
                      float param) {
   const std::int64_t n = out.num_elements();
   const std::int64_t in_size = function.in_size();
-  parallel_for(threads, n, kElementGrain, [&](std::int64_t begin, std::int64_t end) {
+  parallel_for(team, n, kElementGrain, [&](std::int64_t begin, std::int64_t end) {
     function(at(a.raw(), begin * in_size), at(b.raw(), begin * in_size), at(out.raw(), begin * function.out_size()),
              end - begin, 1, 1, param);
   });
@@ -123,7 +123,7 @@ class UnaryKernel : public Kernel {
     TUTTI_ASSIGN_OR_RETURN(Tensor * out, context.forward_or_allocate(0, 0, in.shape()));
     const std::int64_t in_size = static_cast<std::int64_t>(element_stride(in.dtype()));
     const std::int64_t out_size = static_cast<std::int64_t>(element_stride(out->dtype()));
-    parallel_for(context.threads(), in.num_elements(), kElementGrain, [&](std::int64_t begin, std::int64_t end) {
+    parallel_for(context.team(), in.num_elements(), kElementGrain, [&](std::int64_t begin, std::int64_t end) {
       function_(at(in.raw(), begin * in_size), at(out->raw(), begin * out_size), end - begin, param_);
     });
     return {};
@@ -167,7 +167,7 @@ class BinaryKernel : public Kernel {
     TUTTI_RETURN_IF_ERROR(check_values(b, shape));
     TUTTI_ASSIGN_OR_RETURN(Tensor * out, output_for(context, shape));
     const std::int64_t size = function_.in_size();
-    parallel_for(context.threads(), shape.num_elements(), kElementGrain, [&](std::int64_t begin, std::int64_t end) {
+    parallel_for(context.team(), shape.num_elements(), kElementGrain, [&](std::int64_t begin, std::int64_t end) {
       function_(at(a.raw(), begin * a_step * size), at(b.raw(), begin * b_step * size),
                 at(out->raw(), begin * function_.out_size()), end - begin, a_step, b_step, param_);
     });
@@ -185,7 +185,7 @@ class BinaryKernel : public Kernel {
     const Broadcast<2> walk(*shape, {&a.shape(), &b.shape()});
     const std::int64_t size = function_.in_size();
     const std::int64_t grain = std::max<std::int64_t>(1, kElementGrain / std::max<std::int64_t>(1, walk.row_size()));
-    parallel_for(context.threads(), walk.rows(), grain, [&](std::int64_t begin, std::int64_t end) {
+    parallel_for(context.team(), walk.rows(), grain, [&](std::int64_t begin, std::int64_t end) {
       walk.for_rows(begin, end, [&](std::int64_t to, const std::array<std::int64_t, 2>& from) {
         function_(at(a.raw(), from[0] * size), at(b.raw(), from[1] * size), at(out->raw(), to * function_.out_size()),
                   walk.row_size(), walk.row_step()[0], walk.row_step()[1], param_);
@@ -253,7 +253,7 @@ class SameShapeKernel : public Kernel {
       return invalid_argument(name_, ": inputs must have the same shape, got ", a.shape(), " and ", b.shape());
     }
     TUTTI_ASSIGN_OR_RETURN(Tensor * out, context.forward_or_allocate(0, 0, a.shape()));
-    run_elementwise(function_, a, b, *out, context.threads(), param_);
+    run_elementwise(function_, a, b, *out, context.team(), param_);
     return {};
   }
 
@@ -286,7 +286,7 @@ class AddNKernel : public Kernel {
     }
     TUTTI_ASSIGN_OR_RETURN(Tensor * out, may_overwrite(context) ? context.forward_or_allocate(0, 0, first.shape())
                                                                 : context.allocate_output(0, first.shape()));
-    parallel_for(context.threads(), first.num_elements(), kElementGrain,
+    parallel_for(context.team(), first.num_elements(), kElementGrain,
                  [&](std::int64_t begin, std::int64_t end) { add_range(context, *out, begin, end); });
     return {};
   }

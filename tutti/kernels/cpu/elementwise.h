@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "tutti/core/dtype.h"
+#include "tutti/core/team.h"
 #include "tutti/kernels/cpu/convert.h"
 #include "tutti/kernels/kernel.h"
 
@@ -123,7 +124,7 @@ class BinaryFunction {
 };
 
 // Runs `function` over whole tensors of one shape. REQUIRES: element counts are equal.
-void run_elementwise(const BinaryFunction& function, const Tensor& a, const Tensor& b, Tensor& out, int threads,
+void run_elementwise(const BinaryFunction& function, const Tensor& a, const Tensor& b, Tensor& out, Team& team,
                      float param = 0);
 
 // Kernels. Broadcasting; inputs 0 and 1, output 0. Attribute "alpha" (float), where there is one, is the parameter;

@@ -120,11 +120,11 @@ class FusedElementwise : public Kernel {
     }
     TUTTI_ASSIGN_OR_RETURN(Tensor * output, context.allocate_output(0, *shape));
     const std::int64_t scratch_bytes = num_blocks_ * kBlock * element_size_;
-    const int pieces = parallel_pieces(context.threads(), n, kElementGrain);
+    const int pieces = parallel_pieces(context.team(), n, kElementGrain);
     TUTTI_ASSIGN_OR_RETURN(Tensor scratch, context.allocate_temp(DType::kInt8, Shape{scratch_bytes * pieces}));
     char* out = static_cast<char*>(output->raw());
     char* blocks = static_cast<char*>(scratch.raw());
-    parallel_ranges(context.threads(), n, kElementGrain, [&](int piece, std::int64_t begin, std::int64_t end) {
+    parallel_ranges(context.team(), n, kElementGrain, [&](int piece, std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; i += kBlock) {
         run_block(sources, blocks + scratch_bytes * piece, out, i, std::min(kBlock, end - i));
       }

@@ -102,9 +102,8 @@ Status gather_rows(KernelContext& ctx, const Tensor& params, const Tensor& indic
       }
     };
     const std::int64_t places = batches * outer * picks;
-    if (ctx.threads() > 1 && bytes >= kParallelBytes) {
-      parallel_for(ctx.threads(), places, std::max<std::int64_t>(1, places * (kParallelBytes / 2) / bytes),
-                   copy_places);
+    if (ctx.team().size() > 1 && bytes >= kParallelBytes) {
+      parallel_for(ctx.team(), places, std::max<std::int64_t>(1, places * (kParallelBytes / 2) / bytes), copy_places);
     } else {
       copy_places(0, places);
     }

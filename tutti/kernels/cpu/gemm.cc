@@ -10,10 +10,6 @@
 
 namespace tutti::cpu {
 
-struct Product::FloatCache {
-  internal::OneDnnProducts products;
-};
-
 namespace {
 
 // True when there is nothing to multiply; c is then complete.
@@ -36,13 +32,13 @@ bool is_small(const GemmShape& s) {
   return static_cast<double>(s.m) * static_cast<double>(s.n) * static_cast<double>(s.k) <= 2048;
 }
 
-Status double_gemm(const GemmShape& s, const double* a, const double* b, double* c, int threads, Allocator& allocator) {
-  const int pieces = parallel_pieces(threads, s.m, row_grain(s));
+Status double_gemm(const GemmShape& s, const double* a, const double* b, double* c, Team& team, Allocator& allocator) {
+  const int pieces = parallel_pieces(team, s.m, row_grain(s));
   const std::int64_t each = internal::packed_doubles();
   BufferPtr room = allocator.allocate(static_cast<std::size_t>(each * pieces) * sizeof(double));
   if (!room) return resource_exhausted("MatMul: no memory for ", each * pieces * 8, " bytes of packed operands");
   double* packed = static_cast<double*>(room->data());
-  parallel_ranges(threads, s.m, row_grain(s), [&](int piece, std::int64_t begin, std::int64_t end) {
+  parallel_ranges(team, s.m, row_grain(s), [&](int piece, std::int64_t begin, std::int64_t end) {
     internal::blocked_gemm(s, a, b, c, begin, end, packed + piece * each);
   });
   return {};
@@ -64,63 +60,71 @@ void plain_rows(const GemmShape& s, const T* a, const T* b, T* c, std::int64_t b
 }
 
 template <typename T>
-void plain_gemm(const GemmShape& s, const T* a, const T* b, T* c, int threads) {
-  parallel_for(threads, s.m, row_grain(s),
+void plain_gemm(const GemmShape& s, const T* a, const T* b, T* c, Team& team) {
+  parallel_for(team, s.m, row_grain(s),
                [&](std::int64_t begin, std::int64_t end) { plain_rows(s, a, b, c, begin, end); });
 }
 
 }  // namespace
 
 template <typename T>
-Status gemm(const GemmShape& shape, const T* a, const T* b, T* c, int threads, Allocator& allocator) {
+Status gemm(const GemmShape& shape, const T* a, const T* b, T* c, Team& team, Allocator& allocator) {
   if (trivial(shape, c)) return {};
   if constexpr (std::is_same_v<T, float>) {
     if (internal::small_gemm(shape, a, b, c)) return {};
-    return internal::OneDnnProducts().run(shape, a, b, c, threads, allocator);
+    return internal::onednn_gemm(shape, a, b, c, team);
   } else if constexpr (std::is_same_v<T, double>) {
     if (is_small(shape)) {
-      plain_gemm(shape, a, b, c, 1);
+      plain_gemm(shape, a, b, c, Team::alone());
       return {};
     }
-    return double_gemm(shape, a, b, c, threads, allocator);
+    return double_gemm(shape, a, b, c, team, allocator);
   } else if constexpr (std::is_integral_v<T>) {
     using U = std::make_unsigned_t<T>;
-    plain_gemm(shape, reinterpret_cast<const U*>(a), reinterpret_cast<const U*>(b), reinterpret_cast<U*>(c), threads);
+    plain_gemm(shape, reinterpret_cast<const U*>(a), reinterpret_cast<const U*>(b), reinterpret_cast<U*>(c), team);
     return {};
   } else {
-    plain_gemm(shape, a, b, c, threads);
+    plain_gemm(shape, a, b, c, team);
     return {};
   }
 }
 
-template Status gemm(const GemmShape&, const float*, const float*, float*, int, Allocator&);
-template Status gemm(const GemmShape&, const double*, const double*, double*, int, Allocator&);
-template Status gemm(const GemmShape&, const std::int32_t*, const std::int32_t*, std::int32_t*, int, Allocator&);
-template Status gemm(const GemmShape&, const std::int64_t*, const std::int64_t*, std::int64_t*, int, Allocator&);
+template Status gemm(const GemmShape&, const float*, const float*, float*, Team&, Allocator&);
+template Status gemm(const GemmShape&, const double*, const double*, double*, Team&, Allocator&);
+template Status gemm(const GemmShape&, const std::int32_t*, const std::int32_t*, std::int32_t*, Team&, Allocator&);
+template Status gemm(const GemmShape&, const std::int64_t*, const std::int64_t*, std::int64_t*, Team&, Allocator&);
 template Status gemm(const GemmShape&, const std::complex<double>*, const std::complex<double>*, std::complex<double>*,
-                     int, Allocator&);
+                     Team&, Allocator&);
 
-Product::Product(DType dtype) : dtype_(dtype) {
-  if (compute_dtype(dtype) == DType::kFloat) cache_ = std::make_unique<FloatCache>();
+bool can_multiply(DType dtype) { return kNumbers.contains(dtype); }
+
+namespace {
+
+// Half and bfloat16 multiply as float, small integers as int32, complex64 as complex128.
+Status multiply_converted(DType dtype, const GemmShape& shape, const void* a, const void* b, void* c, Team& team,
+                          Allocator& allocator) {
+  const DType wide = compute_dtype(dtype);
+  TUTTI_ASSIGN_OR_RETURN(Tensor wide_a, Tensor::create(wide, Shape{shape.m * shape.k}, allocator));
+  TUTTI_ASSIGN_OR_RETURN(Tensor wide_b, Tensor::create(wide, Shape{shape.k * shape.n}, allocator));
+  TUTTI_ASSIGN_OR_RETURN(Tensor wide_c, Tensor::create(wide, Shape{shape.m * shape.n}, allocator));
+  const ConvertFn widen = find_convert(dtype, wide);
+  widen(a, wide_a.raw(), wide_a.num_elements());
+  widen(b, wide_b.raw(), wide_b.num_elements());
+  TUTTI_RETURN_IF_ERROR(multiply(wide, shape, wide_a.raw(), wide_b.raw(), wide_c.raw(), team, allocator));
+  find_convert(wide, dtype)(wide_c.raw(), c, wide_c.num_elements());
+  return {};
 }
-Product::~Product() = default;
-Product::Product(Product&&) noexcept = default;
 
-bool Product::supports(DType dtype) { return kNumbers.contains(dtype); }
+}  // namespace
 
-Status Product::run(const GemmShape& shape, const void* a, const void* b, void* c, int threads,
-                    Allocator& allocator) const {
+Status multiply(DType dtype, const GemmShape& shape, const void* a, const void* b, void* c, Team& team,
+                Allocator& allocator) {
   const auto call = [&]<typename T>(T) {
-    return gemm(shape, static_cast<const T*>(a), static_cast<const T*>(b), static_cast<T*>(c), threads, allocator);
+    return gemm(shape, static_cast<const T*>(a), static_cast<const T*>(b), static_cast<T*>(c), team, allocator);
   };
-  switch (dtype_) {
-    case DType::kFloat: {
-      const float* left = static_cast<const float*>(a);
-      const float* right = static_cast<const float*>(b);
-      float* to = static_cast<float*>(c);
-      if (trivial(shape, to) || internal::small_gemm(shape, left, right, to)) return {};
-      return cache_->products.run(shape, left, right, to, threads, allocator);
-    }
+  switch (dtype) {
+    case DType::kFloat:
+      return call(float{});
     case DType::kDouble:
       return call(double{});
     case DType::kInt32:
@@ -132,30 +136,8 @@ Status Product::run(const GemmShape& shape, const void* a, const void* b, void* 
     case DType::kComplex128:
       return call(std::complex<double>{});
     default:
-      return run_converted(shape, a, b, c, threads, allocator);
+      return multiply_converted(dtype, shape, a, b, c, team, allocator);
   }
-}
-
-Status Product::run_converted(const GemmShape& shape, const void* a, const void* b, void* c, int threads,
-                              Allocator& allocator) const {
-  const DType wide = compute_dtype(dtype_);
-  TUTTI_ASSIGN_OR_RETURN(Tensor wide_a, Tensor::create(wide, Shape{shape.m * shape.k}, allocator));
-  TUTTI_ASSIGN_OR_RETURN(Tensor wide_b, Tensor::create(wide, Shape{shape.k * shape.n}, allocator));
-  TUTTI_ASSIGN_OR_RETURN(Tensor wide_c, Tensor::create(wide, Shape{shape.m * shape.n}, allocator));
-  const ConvertFn widen = find_convert(dtype_, wide);
-  widen(a, wide_a.raw(), wide_a.num_elements());
-  widen(b, wide_b.raw(), wide_b.num_elements());
-  if (wide == DType::kFloat) {
-    float* to = wide_c.data<float>();
-    if (!trivial(shape, to)) {
-      TUTTI_RETURN_IF_ERROR(
-          cache_->products.run(shape, wide_a.data<float>(), wide_b.data<float>(), to, threads, allocator));
-    }
-  } else {
-    TUTTI_RETURN_IF_ERROR(Product(wide).run(shape, wide_a.raw(), wide_b.raw(), wide_c.raw(), threads, allocator));
-  }
-  find_convert(wide, dtype_)(wide_c.raw(), c, wide_c.num_elements());
-  return {};
 }
 
 }  // namespace tutti::cpu

@@ -2,11 +2,11 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 
 #include "tutti/core/allocator.h"
 #include "tutti/core/dtype.h"
 #include "tutti/core/status.h"
+#include "tutti/core/team.h"
 
 namespace tutti::cpu {
 
@@ -21,44 +21,19 @@ struct GemmShape {
 };
 
 // The product of one pair of matrices, for T of float, double, int32, int64, complex<double>. Integers wrap. A
-// dimension of 0 gives zeros or nothing. `allocator` lends room for packed operands. The same bits for the same
-// `threads`.
+// dimension of 0 gives zeros or nothing. `allocator` lends room for packed operands. The same bits for the same size
+// of `team`.
 template <typename T>
-Status gemm(const GemmShape& shape, const T* a, const T* b, T* c, int threads, Allocator& allocator);
+Status gemm(const GemmShape& shape, const T* a, const T* b, T* c, Team& team, Allocator& allocator);
 
-// Products of one dtype, keeping what is worth keeping between calls (oneDNN's primitives by shape). Thread-safe.
-class Product {
- public:
-  explicit Product(DType dtype);
-  ~Product();
-  Product(Product&&) noexcept;
-
-  static bool supports(DType dtype);
-  Status run(const GemmShape& shape, const void* a, const void* b, void* c, int threads, Allocator& allocator) const;
-
- private:
-  struct FloatCache;
-  Status run_converted(const GemmShape& shape, const void* a, const void* b, void* c, int threads,
-                       Allocator& allocator) const;
-  DType dtype_;
-  std::unique_ptr<FloatCache> cache_;  // float only
-};
+// The same for a dtype known at run time. REQUIRES: can_multiply(dtype).
+Status multiply(DType dtype, const GemmShape& shape, const void* a, const void* b, void* c, Team& team,
+                Allocator& allocator);
+bool can_multiply(DType dtype);
 
 namespace internal {
-// The float product on oneDNN, keeping the primitives of products on several threads by shape. Thread-safe.
-class OneDnnProducts {
- public:
-  OneDnnProducts();
-  ~OneDnnProducts();
-  Status run(const GemmShape& shape, const float* a, const float* b, float* c, int threads, Allocator& allocator);
-  // Name of oneDNN's implementation, for tests: nothing with "ref" belongs on a hot path.
-  static std::string implementation(const GemmShape& shape);
-
- private:
-  struct State;
-  const std::unique_ptr<State> state_;
-};
-
+// The float product on oneDNN.
+Status onednn_gemm(const GemmShape& shape, const float* a, const float* b, float* c, Team& team);
 // Small products, where calling oneDNN costs more than multiplying. True when it took the product.
 bool small_gemm(const GemmShape& shape, const float* a, const float* b, float* c);
 // Packed and blocked; `room` holds packed_doubles() doubles. Rows [begin, end) of c.

@@ -1,5 +1,6 @@
 #include "tutti/kernels/cpu/matmul.h"
 
+#include <atomic>
 #include <optional>
 #include <string>
 #include <utility>
@@ -35,7 +36,7 @@ class MatMulKernel : public Kernel {
       : name_(init.op),
         transpose_a_(init.attr<bool>("transpose_a")),
         transpose_b_(init.attr<bool>("transpose_b")),
-        product_(init.input_types[0].dtype) {}
+        dtype_(init.input_types[0].dtype) {}
 
   Status compute(KernelContext& context) override {
     const Tensor& a = context.input(0);
@@ -43,14 +44,14 @@ class MatMulKernel : public Kernel {
     TUTTI_ASSIGN_OR_RETURN(GemmShape shape, product_shape(name_, a.shape(), b.shape(), transpose_a_, transpose_b_));
     TUTTI_ASSIGN_OR_RETURN(Shape out_shape, Shape::create(std::array{shape.m, shape.n}));
     TUTTI_ASSIGN_OR_RETURN(Tensor * out, context.allocate_output(0, out_shape));
-    return product_.run(shape, a.raw(), b.raw(), out->raw(), context.threads(), context.allocator());
+    return multiply(dtype_, shape, a.raw(), b.raw(), out->raw(), context.team(), context.allocator());
   }
 
  private:
   const std::string name_;
   const bool transpose_a_;
   const bool transpose_b_;
-  const Product product_;
+  const DType dtype_;
 };
 
 std::optional<UnaryOp> activation_named(std::string_view name) {
@@ -83,7 +84,7 @@ class FusedMatMulKernel : public Kernel {
     const std::int64_t columns = out.dim(1);
     const std::int64_t row_bytes = columns * add_.in_size();
     const std::int64_t grain = std::max<std::int64_t>(1, kElementGrain / std::max<std::int64_t>(1, columns));
-    parallel_for(context.threads(), out.dim(0), grain, [&](std::int64_t begin, std::int64_t end) {
+    parallel_for(context.team(), out.dim(0), grain, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) {
         char* row = static_cast<char*>(out.raw()) + i * row_bytes;
         add_(row, bias.raw(), row, columns, 1, 1);
@@ -105,7 +106,7 @@ class BatchMatMulKernel : public Kernel {
       : name_(init.op),
         adj_x_(init.attr<bool>("adj_x")),
         adj_y_(init.attr<bool>("adj_y")),
-        product_(init.input_types[0].dtype) {
+        dtype_(init.input_types[0].dtype) {
     if (is_complex(init.input_types[0].dtype)) conj_ = UnaryFunction::find(UnaryOp::kConj, init.input_types[0].dtype);
   }
 
@@ -147,27 +148,33 @@ class BatchMatMulKernel : public Kernel {
     return result;
   }
 
+  // Many products run side by side; few are split themselves.
   Status multiply_all(KernelContext& context, const GemmShape& s, const Broadcast<2>& walk, const Tensor& x,
                       const Tensor& y, Tensor& out) const {
-    const DType dtype = x.dtype();
     const auto [x_step, y_step] = walk.row_step();
-    Status status;
-    walk.for_rows(0, walk.rows(),
-                  [&, x_by = x_step, y_by = y_step](std::int64_t to, const std::array<std::int64_t, 2>& from) {
-                    for (std::int64_t i = 0; i < walk.row_size() && status.ok(); ++i) {
-                      status = product_.run(s, at_element(dtype, x.raw(), (from[0] + i * x_by) * s.m * s.k),
-                                            at_element(dtype, y.raw(), (from[1] + i * y_by) * s.k * s.n),
-                                            at_element(dtype, out.raw(), (to + i) * s.m * s.n), context.threads(),
-                                            context.allocator());
-                    }
-                  });
-    return status;
+    const std::int64_t products = walk.rows() * walk.row_size();
+    const bool apart = products >= context.team().size();
+    Team& inner = apart ? Team::alone() : context.team();
+    Team& outer = apart ? context.team() : Team::alone();
+    std::atomic<bool> failed = false;
+    Status first_error;
+    parallel_for(outer, walk.rows(), 1, [&, x_by = x_step, y_by = y_step](std::int64_t begin, std::int64_t end) {
+      walk.for_rows(begin, end, [&](std::int64_t to, const std::array<std::int64_t, 2>& from) {
+        for (std::int64_t i = 0; i < walk.row_size() && !failed; ++i) {
+          Status status = multiply(dtype_, s, at_element(dtype_, x.raw(), (from[0] + i * x_by) * s.m * s.k),
+                                   at_element(dtype_, y.raw(), (from[1] + i * y_by) * s.k * s.n),
+                                   at_element(dtype_, out.raw(), (to + i) * s.m * s.n), inner, context.allocator());
+          if (!status.ok() && !failed.exchange(true)) first_error = std::move(status);
+        }
+      });
+    });
+    return first_error;
   }
 
   const std::string name_;
   const bool adj_x_;
   const bool adj_y_;
-  const Product product_;
+  const DType dtype_;
   UnaryFunction conj_;
 };
 
@@ -175,7 +182,7 @@ template <typename K>
 KernelFactory product_kernel() {
   return [](const KernelInit& init) -> Result<std::unique_ptr<Kernel>> {
     const DType dtype = init.input_types[0].dtype;
-    if (!Product::supports(dtype)) return unimplemented(init.op, " of ", dtype_name(dtype), " is not supported");
+    if (!can_multiply(dtype)) return unimplemented(init.op, " of ", dtype_name(dtype), " is not supported");
     return std::unique_ptr<Kernel>(std::make_unique<K>(init));
   };
 }

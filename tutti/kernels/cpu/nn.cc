@@ -38,7 +38,7 @@ class BiasAddKernel : public Kernel {
     const std::int64_t length = spread ? channels : inner;
     const std::int64_t size = add_.in_size();
     const std::int64_t grain = std::max<std::int64_t>(1, kElementGrain / length);
-    parallel_for(context.threads(), value.num_elements() / length, grain, [&](std::int64_t begin, std::int64_t end) {
+    parallel_for(context.team(), value.num_elements() / length, grain, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) {
         const char* from = static_cast<const char*>(value.raw()) + i * length * size;
         const char* by = static_cast<const char*>(bias.raw()) + (spread ? 0 : i % channels * size);

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "tutti/core/team.h"
+
 namespace tutti::cpu {
 
 // Below this many elements a second thread costs more (about 5 us to wake and join) than it saves in a loop
@@ -11,20 +13,16 @@ namespace tutti::cpu {
 inline constexpr std::int64_t kElementGrain = 32768;
 
 // How many pieces `n` units are worth, each at least `grain` units.
-inline int parallel_pieces(int threads, std::int64_t n, std::int64_t grain) {
-#if defined(__SANITIZE_THREAD__)
-  // libgomp is not instrumented: its barriers would be reported as races.
-  threads = 1;
-#endif
+inline int parallel_pieces(const Team& team, std::int64_t n, std::int64_t grain) {
   return static_cast<int>(
-      std::min<std::int64_t>(threads, std::max<std::int64_t>(1, n / std::max<std::int64_t>(grain, 1))));
+      std::min<std::int64_t>(team.size(), std::max<std::int64_t>(1, n / std::max<std::int64_t>(grain, 1))));
 }
 
-// Calls fn(piece, begin, end) for consecutive ranges that cover [0, n), on up to `threads` threads. The cut depends on
-// `threads`, `n` and `grain` only, so results are the same on every run. fn must not throw.
+// Calls fn(piece, begin, end) for consecutive ranges that cover [0, n), on the team's threads. The cut depends on
+// the team's size, `n` and `grain` only, so results are the same on every run. fn must not throw.
 template <typename Fn>
-void parallel_ranges(int threads, std::int64_t n, std::int64_t grain, const Fn& fn) {
-  const int pieces = parallel_pieces(threads, n, grain);
+void parallel_ranges(Team& team, std::int64_t n, std::int64_t grain, const Fn& fn) {
+  const int pieces = parallel_pieces(team, n, grain);
   if (pieces <= 1) {
     if (n > 0) fn(0, std::int64_t{0}, n);
     return;
@@ -32,18 +30,17 @@ void parallel_ranges(int threads, std::int64_t n, std::int64_t grain, const Fn& 
   // Ranges start at multiples of 64 where they are long, so that no two threads write one cache line.
   const std::int64_t unit = n / pieces >= 1024 ? 64 : 1;
   const std::int64_t step = ((n + pieces - 1) / pieces + unit - 1) / unit * unit;
-#pragma omp parallel for num_threads(pieces) schedule(static, 1)
-  for (int i = 0; i < pieces; ++i) {
+  team.run(pieces, [&](int i) {
     const std::int64_t begin = std::min(n, i * step);
     const std::int64_t end = std::min(n, begin + step);
     if (begin < end) fn(i, begin, end);
-  }
+  });
 }
 
 // The same with fn(begin, end).
 template <typename Fn>
-void parallel_for(int threads, std::int64_t n, std::int64_t grain, const Fn& fn) {
-  parallel_ranges(threads, n, grain, [&fn](int, std::int64_t begin, std::int64_t end) { fn(begin, end); });
+void parallel_for(Team& team, std::int64_t n, std::int64_t grain, const Fn& fn) {
+  parallel_ranges(team, n, grain, [&fn](int, std::int64_t begin, std::int64_t end) { fn(begin, end); });
 }
 
 }  // namespace tutti::cpu

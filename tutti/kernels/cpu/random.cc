@@ -160,7 +160,7 @@ void fill_by_blocks(KernelContext& ctx, Philox generator, const Distribution& di
   T* to = out.data<T>();
   const std::int64_t count = out.num_elements();
   const std::int64_t groups = count / kGroup + (count % kGroup != 0);
-  parallel_for(ctx.threads(), groups, kGroupsPerThread, [&](std::int64_t begin, std::int64_t end) {
+  parallel_for(ctx.team(), groups, kGroupsPerThread, [&](std::int64_t begin, std::int64_t end) {
     Philox local = generator;
     local.skip(static_cast<std::uint64_t>(begin));
     for (std::int64_t g = begin; g < end; ++g) {
@@ -205,7 +205,7 @@ void fill_truncated(KernelContext& ctx, Philox generator, Tensor& out) {
   T* to = out.data<T>();
   const std::int64_t count = out.num_elements();
   const std::int64_t groups = count / kGroup + (count % kGroup != 0);
-  parallel_for(ctx.threads(), groups, kGroupsPerThread / 4, [&](std::int64_t begin, std::int64_t end) {
+  parallel_for(ctx.team(), groups, kGroupsPerThread / 4, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t g = begin; g < end; ++g) {
       Philox local = generator;
       local.skip(static_cast<std::uint64_t>(g) * kBlocksPerGroup);

@@ -44,7 +44,7 @@ Status transpose(KernelContext& ctx) {
   strides_of(shape, &to);
   StridedCopy copy;
   for (int i = 0; i < rank; ++i) copy.add_loop(dims[i], to[i], from[static_cast<int>(perm[i])]);
-  copy.run(out->dtype(), out->raw(), input.raw(), ctx.threads());
+  copy.run(out->dtype(), out->raw(), input.raw(), ctx.team());
   return {};
 }
 
@@ -82,7 +82,7 @@ Status tile(KernelContext& ctx) {
     copy.add_loop(multiples[d], to[d] * input.dim(d), 0);
     copy.add_loop(input.dim(d), to[d], from[d]);
   }
-  copy.run(out->dtype(), out->raw(), input.raw(), ctx.threads());
+  copy.run(out->dtype(), out->raw(), input.raw(), ctx.team());
   return {};
 }
 
@@ -107,7 +107,7 @@ Status broadcast_to(KernelContext& ctx) {
     const bool repeated = d < lead || input.dim(d - lead) == 1;
     copy.add_loop(shape.dim(d), to[d], repeated ? 0 : from[d - lead]);
   }
-  copy.run(out->dtype(), out->raw(), input.raw(), ctx.threads());
+  copy.run(out->dtype(), out->raw(), input.raw(), ctx.team());
   return {};
 }
 
@@ -136,7 +136,7 @@ Status reverse(KernelContext& ctx) {
     copy.add_loop(input.dim(d), strides[d], flip[d] ? -strides[d] : strides[d]);
     if (flip[d]) offset += (input.dim(d) - 1) * strides[d];
   }
-  copy.run(out->dtype(), out->raw(), at_element(out->dtype(), input.raw(), offset), ctx.threads());
+  copy.run(out->dtype(), out->raw(), at_element(out->dtype(), input.raw(), offset), ctx.team());
   return {};
 }
 

@@ -167,7 +167,7 @@ class Reducer {
   explicit operator bool() const { return loops_.row != nullptr && join_; }
 
   // REQUIRES: no dimension of `nest` is 0. `allocator` gives room for partial results.
-  Status run(const Nest& nest, const char* in, char* out, int threads, Allocator& allocator) const {
+  Status run(const Nest& nest, const char* in, char* out, Team& team, Allocator& allocator) const {
     if (nest.count == 0 || (nest.count == 1 && !nest.dims[0].reduced)) {
       std::memcpy(out, in, static_cast<std::size_t>(size_ * (nest.count == 0 ? 1 : nest.dims[0].size)));
       return {};
@@ -177,8 +177,8 @@ class Reducer {
     const std::int64_t columns = rows ? 1 : nest.dims[nest.count - 1].size;
     const Tile tile{n, columns, rows};
     const int outer = nest.count - (rows ? 1 : 2);
-    if (outer == 0) return run_split(tile, in, out, threads, allocator);
-    return run_outer(nest, outer, tile, in, out, threads, allocator);
+    if (outer == 0) return run_split(tile, in, out, team, allocator);
+    return run_outer(nest, outer, tile, in, out, team, allocator);
   }
 
  private:
@@ -199,9 +199,9 @@ class Reducer {
   }
 
   // One big tile: each thread reduces a range, and the results are joined in order.
-  Status run_split(const Tile& tile, const char* in, char* out, int threads, Allocator& allocator) const {
+  Status run_split(const Tile& tile, const char* in, char* out, Team& team, Allocator& allocator) const {
     const std::int64_t grain = std::max<std::int64_t>(1, kElementGrain / tile.columns);
-    const int pieces = parallel_pieces(threads, tile.n, grain);
+    const int pieces = parallel_pieces(team, tile.n, grain);
     if (pieces <= 1) {
       reduce(tile, in, out);
       return {};
@@ -210,19 +210,19 @@ class Reducer {
     BufferPtr partial = allocator.allocate(static_cast<std::size_t>(bytes * pieces));
     if (!partial) return resource_exhausted("no memory for ", bytes * pieces, " bytes of partial results");
     char* parts = static_cast<char*>(partial->data());
-    std::array<bool, 256> used{};
-    parallel_ranges(std::min(threads, 256), tile.n, grain, [&](int piece, std::int64_t begin, std::int64_t end) {
+    std::vector<std::uint8_t> used(static_cast<std::size_t>(pieces));
+    parallel_ranges(team, tile.n, grain, [&](int piece, std::int64_t begin, std::int64_t end) {
       reduce({end - begin, tile.columns, tile.rows}, in + begin * bytes, parts + piece * bytes);
       used[piece] = true;
     });
     std::memcpy(out, parts, static_cast<std::size_t>(bytes));
-    for (int i = 1; i < pieces && i < 256; ++i) {
+    for (int i = 1; i < pieces; ++i) {
       if (used[i]) join_(out, parts + i * bytes, out, tile.columns, 1, 1);
     }
     return {};
   }
 
-  Status run_outer(const Nest& nest, int outer, const Tile& tile, const char* in, char* out, int threads,
+  Status run_outer(const Nest& nest, int outer, const Tile& tile, const char* in, char* out, Team& team,
                    Allocator& allocator) const {
     std::int64_t kept = 1;
     std::int64_t repeated = 1;
@@ -230,13 +230,13 @@ class Reducer {
     const std::int64_t bytes = tile.columns * size_;
     // Each thread needs room for one tile's result while it joins several.
     const std::int64_t grain = std::max<std::int64_t>(1, kElementGrain / (repeated * tile.elements()));
-    const int pieces = parallel_pieces(threads, kept, grain);
+    const int pieces = parallel_pieces(team, kept, grain);
     BufferPtr spare;
     if (repeated > 1) {
       spare = allocator.allocate(static_cast<std::size_t>(bytes * pieces));
       if (!spare) return resource_exhausted("no memory for ", bytes * pieces, " bytes of partial results");
     }
-    parallel_ranges(threads, kept, grain, [&](int piece, std::int64_t begin, std::int64_t end) {
+    parallel_ranges(team, kept, grain, [&](int piece, std::int64_t begin, std::int64_t end) {
       char* room = spare ? static_cast<char*>(spare->data()) + piece * bytes : nullptr;
       for (std::int64_t k = begin; k < end; ++k) {
         for (std::int64_t r = 0; r < repeated; ++r) {
@@ -351,7 +351,7 @@ class ReductionKernel : public Kernel {
     TUTTI_ASSIGN_OR_RETURN(Tensor from, prepare(context, in));
     TUTTI_ASSIGN_OR_RETURN(Tensor to, wide_output(context, out, wide_));
     TUTTI_RETURN_IF_ERROR(reducer_.run(nest, static_cast<const char*>(from.raw()), static_cast<char*>(to.raw()),
-                                       context.threads(), context.allocator()));
+                                       context.team(), context.allocator()));
     finish(in.num_elements() / out.num_elements(), to);
     narrow_into(to, out);
     return {};
@@ -599,7 +599,7 @@ class BiasAddGradKernel : public Kernel {
     TUTTI_ASSIGN_OR_RETURN(Tensor from, widened(context, in, wide_));
     TUTTI_ASSIGN_OR_RETURN(Tensor to, wide_output(context, *out, wide_));
     TUTTI_RETURN_IF_ERROR(reducer_.run(nest, static_cast<const char*>(from.raw()), static_cast<char*>(to.raw()),
-                                       context.threads(), context.allocator()));
+                                       context.team(), context.allocator()));
     narrow_into(to, *out);
     return {};
   }

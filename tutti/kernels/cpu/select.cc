@@ -47,7 +47,7 @@ void select_elements(const Broadcast<3>& walk, const KernelContext& context, Ten
   E* to = static_cast<E*>(out.raw());
   const auto [c_step, yes_step, no_step] = walk.row_step();
   const std::int64_t grain = std::max<std::int64_t>(1, kElementGrain / std::max<std::int64_t>(1, walk.row_size()));
-  parallel_for(context.threads(), walk.rows(), grain,
+  parallel_for(context.team(), walk.rows(), grain,
                [&, c = c_step, y = yes_step, n = no_step](std::int64_t begin, std::int64_t end) {
                  walk.for_rows(begin, end, [&](std::int64_t at, const std::array<std::int64_t, 3>& from) {
                    for (std::int64_t i = 0; i < walk.row_size(); ++i) {
@@ -83,7 +83,7 @@ class ClipByValueKernel : public Kernel {
     const Tensor& high = context.input(2);
     const int low_step = low.shape() == t.shape() ? 1 : 0;
     const int high_step = high.shape() == t.shape() ? 1 : 0;
-    parallel_for(context.threads(), t.num_elements(), kElementGrain, [&](std::int64_t begin, std::int64_t end) {
+    parallel_for(context.team(), t.num_elements(), kElementGrain, [&](std::int64_t begin, std::int64_t end) {
       char* to = static_cast<char*>(out->raw()) + begin * size;
       const auto from = [&](const Tensor& x, int step) {
         return static_cast<const char*>(x.raw()) + begin * step * size;

@@ -49,7 +49,7 @@ Status slice(KernelContext& ctx) {
     copy.add_loop(size[d], to[d], from[d]);
     offset += begin[d] * from[d];
   }
-  copy.run(out->dtype(), out->raw(), at_element(out->dtype(), input.raw(), offset), ctx.threads());
+  copy.run(out->dtype(), out->raw(), at_element(out->dtype(), input.raw(), offset), ctx.team());
   return {};
 }
 
@@ -113,7 +113,7 @@ class StridedSlice : public Kernel {
     if (out->num_elements() == 0) return {};
     StridedCopy copy;
     const std::int64_t offset = slice_loops(plan, input.shape(), /*slice_is_source=*/false, &copy);
-    copy.run(out->dtype(), out->raw(), at_element(out->dtype(), input.raw(), offset), ctx.threads());
+    copy.run(out->dtype(), out->raw(), at_element(out->dtype(), input.raw(), offset), ctx.team());
     return {};
   }
 
@@ -138,7 +138,7 @@ class StridedSliceGrad : public Kernel {
     if (grad.num_elements() == 0) return {};
     StridedCopy copy;
     const std::int64_t offset = slice_loops(plan, shape, /*slice_is_source=*/true, &copy);
-    copy.run(out->dtype(), at_element(out->dtype(), out->raw(), offset), grad.raw(), ctx.threads());
+    copy.run(out->dtype(), at_element(out->dtype(), out->raw(), offset), grad.raw(), ctx.team());
     return {};
   }
 
@@ -189,7 +189,7 @@ Status pad(KernelContext& ctx) {
     copy.add_loop(input.dim(d), to[d], from[d]);
     offset += index_at(paddings.raw(), paddings.dtype(), 2 * d) * to[d];
   }
-  copy.run(out->dtype(), at_element(out->dtype(), out->raw(), offset), input.raw(), ctx.threads());
+  copy.run(out->dtype(), at_element(out->dtype(), out->raw(), offset), input.raw(), ctx.team());
   return {};
 }
 

@@ -33,7 +33,7 @@ class SoftmaxKernel : public Kernel {
     TUTTI_ASSIGN_OR_RETURN(Tensor from, widened(context, in, wide_));
     TUTTI_ASSIGN_OR_RETURN(Tensor to, wide_output(context, *out, wide_));
     parallel_for(
-        context.threads(), in.num_elements() / columns, row_grain(columns), [&](std::int64_t begin, std::int64_t end) {
+        context.team(), in.num_elements() / columns, row_grain(columns), [&](std::int64_t begin, std::int64_t end) {
           for (std::int64_t i = begin; i < end; ++i) {
             loop_(at_element(wide_, from.raw(), i * columns), columns, at_element(wide_, to.raw(), i * columns));
           }
@@ -93,7 +93,7 @@ class CrossEntropyKernel : public Kernel {
     TUTTI_ASSIGN_OR_RETURN(Tensor wanted, widened(context, labels, wide_));
     const Steps x(features.shape(), *shape);
     const Steps p(labels.shape(), *shape);
-    parallel_for(context.threads(), shape->dim(0), row_grain(columns), [&](std::int64_t begin, std::int64_t end) {
+    parallel_for(context.team(), shape->dim(0), row_grain(columns), [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) {
         loop_(at_element(wide_, from.raw(), i * x.row), at_element(wide_, wanted.raw(), i * p.row), x.column, p.column,
               columns, at_element(wide_, out.wide_loss.raw(), i),
@@ -133,7 +133,7 @@ class SparseCrossEntropyKernel : public Kernel {
     TUTTI_ASSIGN_OR_RETURN(Outputs out, Outputs::allocate(context, features.shape(), wide_));
     TUTTI_ASSIGN_OR_RETURN(Tensor from, widened(context, features, wide_));
     const std::int64_t columns = features.dim(1);
-    parallel_for(context.threads(), features.dim(0), row_grain(columns), [&](std::int64_t begin, std::int64_t end) {
+    parallel_for(context.team(), features.dim(0), row_grain(columns), [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) {
         loop_(at_element(wide_, from.raw(), i * columns), index_at(labels.raw(), labels.dtype(), i), columns,
               at_element(wide_, out.wide_loss.raw(), i), at_element(wide_, out.wide_backprop.raw(), i * columns));

@@ -110,7 +110,7 @@ bool StridedCopy::arrange_transposition() {
   return false;
 }
 
-void StridedCopy::run(DType dtype, void* to, const void* from, int threads) {
+void StridedCopy::run(DType dtype, void* to, const void* from, Team& team) {
   if (!simplify()) return;
   const bool transposing = arrange_transposition();
   std::int64_t bytes = static_cast<std::int64_t>(element_stride(dtype));
@@ -118,14 +118,14 @@ void StridedCopy::run(DType dtype, void* to, const void* from, int threads) {
   with_element(dtype, [&]<typename E>(const E&) {
     E* typed_to = static_cast<E*>(to);
     const E* typed_from = static_cast<const E*>(from);
-    if (threads <= 1 || bytes < kParallelBytes || count_ == 0) {
+    if (team.size() <= 1 || bytes < kParallelBytes || count_ == 0) {
       LoopRunner<E>::nest(loops_.data(), count_, transposing, typed_to, typed_from);
       return;
     }
     const Loop outermost = loops_[0];
     const std::int64_t grain =
         std::max<std::int64_t>(1, kParallelBytes / 2 / std::max<std::int64_t>(1, bytes / outermost.size));
-    parallel_for(threads, outermost.size, grain, [&](std::int64_t begin, std::int64_t end) {
+    parallel_for(team, outermost.size, grain, [&](std::int64_t begin, std::int64_t end) {
       std::array<Loop, kMaxLoops> part;
       std::copy_n(loops_.begin(), count_, part.begin());
       part[0].size = end - begin;

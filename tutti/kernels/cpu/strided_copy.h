@@ -7,6 +7,7 @@
 
 #include "tutti/core/dtype.h"
 #include "tutti/core/shape.h"
+#include "tutti/core/team.h"
 
 namespace tutti::cpu {
 
@@ -23,7 +24,7 @@ class StridedCopy {
   }
   // REQUIRES: every element that the loops reach lies in its buffer; the buffers do not overlap; no two
   // iterations write the same place. `threads`: how many may share a large copy.
-  void run(DType dtype, void* to, const void* from, int threads = 1);
+  void run(DType dtype, void* to, const void* from, Team& team = Team::alone());
 
  private:
   struct Loop {

@@ -74,7 +74,7 @@ class ApplyKernel : public Kernel {
     const Tensor& grad = context.input(grad_);
     if (indices_ < 0) {
       TUTTI_RETURN_IF_ERROR(check_dense(update->old_value(0), grad));
-      apply_dense(*update, grad, scalars, loop, context.threads());
+      apply_dense(*update, grad, scalars, loop, context.team());
     } else {
       TUTTI_RETURN_IF_ERROR(check_sparse(update->old_value(0), grad, context.input(indices_)));
       apply_rows(*update, grad, context.input(indices_), scalars, loop);
@@ -164,8 +164,8 @@ class ApplyKernel : public Kernel {
   }
 
   void apply_dense(VariableUpdate& update, const Tensor& grad, const Scalars& scalars, UpdateLoop loop,
-                   int threads) const {
-    parallel_for(threads, grad.num_elements(), kElementGrain / 2, [&](std::int64_t begin, std::int64_t end) {
+                   Team& team) const {
+    parallel_for(team, grad.num_elements(), kElementGrain / 2, [&](std::int64_t begin, std::int64_t end) {
       Pointers at;
       for (int s = 0; s < states_; ++s) {
         at.old[s] = static_cast<const char*>(update.old_value(s).raw()) + begin * size_;

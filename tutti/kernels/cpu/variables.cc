@@ -48,7 +48,7 @@ bool is_initialised(const ResourceSlot& slot) {
   return variable && variable->initialised();
 }
 
-Status update_by_value(BinaryOp op, const std::shared_ptr<ResourceSlot>& slot, const Tensor& value, int threads) {
+Status update_by_value(BinaryOp op, const std::shared_ptr<ResourceSlot>& slot, const Tensor& value, Team& team) {
   TUTTI_ASSIGN_OR_RETURN(VariableUpdate update, VariableUpdate::begin({&slot, 1}, /*copy_old=*/false));
   const Tensor& old_value = update.old_value(0);
   if (old_value.dtype() != value.dtype()) {
@@ -61,7 +61,7 @@ Status update_by_value(BinaryOp op, const std::shared_ptr<ResourceSlot>& slot, c
   }
   const BinaryFunction function = BinaryFunction::find(op, value.dtype());
   if (!function) return unimplemented("no arithmetic on ", dtype_name(value.dtype()));
-  run_elementwise(function, old_value, value, update.new_value(0), threads);
+  run_elementwise(function, old_value, value, update.new_value(0), team);
   update.commit();
   return {};
 }
@@ -417,14 +417,14 @@ KernelFactory assign_kernel() { return kernel_of<Assign>(); }
 
 Status assign_add(KernelContext& ctx) {
   TUTTI_ASSIGN_OR_RETURN(auto slot, reference_slot(ctx));
-  TUTTI_RETURN_IF_ERROR(update_by_value(BinaryOp::kAdd, slot, ctx.input(1), ctx.threads()));
+  TUTTI_RETURN_IF_ERROR(update_by_value(BinaryOp::kAdd, slot, ctx.input(1), ctx.team()));
   ctx.set_output_ref(0, std::move(slot));
   return {};
 }
 
 Status assign_sub(KernelContext& ctx) {
   TUTTI_ASSIGN_OR_RETURN(auto slot, reference_slot(ctx));
-  TUTTI_RETURN_IF_ERROR(update_by_value(BinaryOp::kSub, slot, ctx.input(1), ctx.threads()));
+  TUTTI_RETURN_IF_ERROR(update_by_value(BinaryOp::kSub, slot, ctx.input(1), ctx.team()));
   ctx.set_output_ref(0, std::move(slot));
   return {};
 }
@@ -442,12 +442,12 @@ KernelFactory assign_variable_kernel() { return kernel_of<AssignVariable>(); }
 
 Status assign_add_variable(KernelContext& ctx) {
   TUTTI_ASSIGN_OR_RETURN(const auto slot, input_slot(ctx, 0));
-  return update_by_value(BinaryOp::kAdd, slot, ctx.input(1), ctx.threads());
+  return update_by_value(BinaryOp::kAdd, slot, ctx.input(1), ctx.team());
 }
 
 Status assign_sub_variable(KernelContext& ctx) {
   TUTTI_ASSIGN_OR_RETURN(const auto slot, input_slot(ctx, 0));
-  return update_by_value(BinaryOp::kSub, slot, ctx.input(1), ctx.threads());
+  return update_by_value(BinaryOp::kSub, slot, ctx.input(1), ctx.team());
 }
 
 Status var_is_initialized(KernelContext& ctx) {

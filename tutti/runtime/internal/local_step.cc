@@ -3,7 +3,7 @@
 namespace tutti::internal {
 
 LocalStep::LocalStep(std::int64_t id, Cancellation& session, const RunOptions& options, const Services& s,
-                     std::unique_ptr<Allocator> arena, int threads)
+                     std::unique_ptr<Allocator> arena, Team& kernel_team)
     : arena_(std::move(arena)),
       own_cancellation_(std::in_place, session),
       users_(options.cancellation),
@@ -12,7 +12,7 @@ LocalStep::LocalStep(std::int64_t id, Cancellation& session, const RunOptions& o
   cancellation = &*own_cancellation_;
   allocator = arena_.get();
   services = s;
-  intra_op_threads = threads;
+  team = &kernel_team;
   if (metadata_ != nullptr) trace = &own_trace_.emplace();
   watch(options);
 }

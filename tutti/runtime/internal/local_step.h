@@ -27,7 +27,7 @@ class LocalStep : public StepScope, public std::enable_shared_from_this<LocalSte
 
   // `session` is cancelled when the session closes; it, and what `options` points to, must outlive the step.
   LocalStep(std::int64_t id, Cancellation& session, const RunOptions& options, const Services& services,
-            std::unique_ptr<Allocator> arena, int threads);
+            std::unique_ptr<Allocator> arena, Team& kernel_team);
   ~LocalStep() override;
 
   void start(std::shared_ptr<const Executable> executable, std::vector<Tensor> args, Done done);
