@@ -1,6 +1,7 @@
 #include "tutti/core/allocator.h"
 
 #include <gtest/gtest.h>
+#include <malloc.h>
 
 #include <cstring>
 #include <random>
@@ -146,6 +147,20 @@ TEST(PoolAllocator, BuffersOutliveIt) {
   first.reset();
   EXPECT_TRUE(holds(second, 2));
   second.reset();  // the leak checker sees whether the pool is gone now
+}
+
+TEST(PoolAllocator, OnlyWhatIsHeldOutlivesIt) {
+  constexpr std::size_t kLarge = 64 << 20;
+  const auto heap = [] { return static_cast<std::int64_t>(mallinfo2().uordblks + mallinfo2().hblkhd); };
+  std::unique_ptr<Allocator> pool = make_pool_allocator();
+  BufferPtr small = pool->allocate(64);
+  BufferPtr other = pool->allocate(kLarge);
+  pool->allocate(kLarge);  // given back at once, and kept by the pool
+  const std::int64_t before = heap();
+  pool.reset();
+  EXPECT_LT(heap(), before - static_cast<std::int64_t>(kLarge) / 2);
+  other.reset();
+  EXPECT_LT(heap(), before - static_cast<std::int64_t>(kLarge) * 3 / 2);
 }
 
 TEST(PoolAllocator, StaysUnderItsLimit) {

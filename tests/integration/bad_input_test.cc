@@ -2,11 +2,15 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+#include <stdexcept>
 #include <string>
 
 #include "tutti/graph/graph_def.h"
+#include "tutti/graph/shape_inference.h"
 #include "tutti/ops/array.h"
 #include "tutti/ops/builders.h"
+#include "tutti/ops/control_flow.h"
 #include "tutti/ops/math.h"
 #include "tutti/ops/nn.h"
 #include "tutti/ops/state.h"
@@ -191,6 +195,94 @@ TEST(BadInput, LabelsOutOfRange) {
   LocalSession session(graph);
   expect_error(session.try_run({{labels, Tensor::vector<std::int64_t>({11})}}, {loss}).status(), Code::kInvalidArgument,
                {"11", "[0, 10)"});
+}
+
+TEST(BadInput, BoundaryNodesOutsideOfFunctions) {
+  const std::string index = attr("index", std::string("\x18\x00", 2));
+  Graph graph(builtin_ops());
+  ASSERT_TRUE(import_graph_def(node("stray", "_Arg", {}, kFloatT + index) + node("y", "Neg", {"stray"}, kFloatT) +
+                                   node("x", "Placeholder", {}, kPlaceholderAttrs) +
+                                   node("end", "_Retval", {"x"}, kFloatT + index),
+                               graph)
+                  .ok());
+  LocalSession session(graph);
+  expect_error(session.try_run({}, {"y:0"}).status(), Code::kInvalidArgument, {"stray", "_Arg 0"});
+  expect_error(session.try_run({{"x:0", Tensor::scalar(1.0f)}}, {}, {"end"}).status(), Code::kInvalidArgument,
+               {"end", "_Retval 0"});
+}
+
+TEST(BadInput, FunctionsNamedLikeOps) {
+  // Field 2 of GraphDef is the library, there 1 is a function, there 1 its signature, there 1 its name.
+  for (const char* name : {"Const", "_Retval", "Enter"}) {
+    expect_error(import(field(2, field(1, field(1, field(1, name))))), Code::kInvalidArgument, {name, "op"});
+  }
+}
+
+TEST(BadInput, AKernelThatThrows) {
+  auto ops = std::make_shared<OpTable>();
+  register_all_ops(*ops);
+  ops->add({.name = "Throw",
+            .signature = "x: T -> y: T",
+            .attrs = "T: type",
+            .types = DTypeSet{DType::kFloat},
+            .shape = shape::unchanged,
+            .kernels = {TUTTI_CPU(kernel_from([](KernelContext&) -> Status { throw std::runtime_error("ouch"); }))}});
+  Graph graph(ops);
+  Output x = placeholder(graph, DType::kFloat, PartialShape::scalar(), "x");
+  Node* bad = add_op(graph, "Throw", {x}, {}, "bad");
+  Output good = x + 1.0;
+  LocalSession session(graph, {.ops = ops});
+  expect_error(session.try_run({{x, Tensor::scalar(1.0f)}}, {bad->output()}).status(), Code::kInternal,
+               {"bad", "ouch"});
+  EXPECT_EQ(session.run({{x, Tensor::scalar(1.0f)}}, {good})[0].scalar<float>(), 2.0f);
+}
+
+TEST(BadInput, HandlesOfAnotherTask) {
+  Graph graph(builtin_ops());
+  Var w = variable(graph, Tensor::scalar(5.0f), "w");
+  Output handle = placeholder(graph, DType::kResource, PartialShape::scalar(), "handle");
+  Output read = add_op(graph, "ReadVariableOp", {handle}, {{"dtype", DType::kFloat}}, "read")->output();
+  LocalSession session(graph);
+  session.run({w.initializer()});
+  auto value_of = [&](const std::string& device) {
+    return session.try_run({{handle, Tensor::scalar(ResourceHandle(device, "localhost", "w"))}}, {read});
+  };
+  EXPECT_EQ((*value_of("/job:localhost/replica:0/task:0/device:CPU:0"))[0].scalar<float>(), 5.0f);
+  expect_error(value_of("/job:ps/replica:0/task:3/device:CPU:0").status(), Code::kInvalidArgument,
+               {"read", "\"w\"", "/job:ps/replica:0/task:3", "/job:localhost/replica:0/task:0"});
+}
+
+TEST(BadInput, AnErrorInAFunctionIsSaidOnce) {
+  Graph graph(builtin_ops());
+  define_function(graph, "checked", {DType::kFloat}, [](Graph& g, const std::vector<Output>& a) {
+    return std::vector{add_op(g, "CheckNumerics", {a[0]}, {{"message", "inside"}}, "check")->output()};
+  });
+  Output x = placeholder(graph, DType::kFloat, PartialShape::scalar(), "x");
+  Output y = call(graph, "checked", {x}, "outer")[0];
+  LocalSession session(graph, {.passes = {.inline_functions = false}});
+  const Status status = session.try_run({{x, Tensor::scalar(std::numeric_limits<float>::quiet_NaN())}}, {y}).status();
+  expect_error(status, Code::kInvalidArgument, {"outer", "check", "inside"});
+  EXPECT_EQ(status.message().find("inside"), status.message().rfind("inside")) << status.message();
+}
+
+// Nodes that a call brought in have the call's name before theirs, which a node of the graph may have too.
+TEST(BadInput, StateIsNotSharedByNameAlone) {
+  Graph graph(builtin_ops());
+  auto draw = [](const std::string& name) {
+    return [name](Graph& g, const std::vector<Output>&) {
+      Output shape = constant(g, Tensor::vector<std::int32_t>({1}));
+      return std::vector{
+          add_op(g, "RandomUniform", {shape}, {{"dtype", DType::kFloat}, {"seed", 7}, {"seed2", 9}}, name)->output()};
+    };
+  };
+  define_function(graph, "deep", {}, draw("b/r"));
+  define_function(graph, "flat", {}, draw("r"));
+  Output one = call(graph, "deep", {}, "a")[0];
+  Output two = call(graph, "flat", {}, "a/b")[0];
+  LocalSession session(graph);
+  const float first = session.run({}, {one})[0].flat<float>()[0];
+  EXPECT_EQ(session.run({}, {two})[0].flat<float>()[0], first) << "two generators with one seed";
+  EXPECT_NE(session.run({}, {one})[0].flat<float>()[0], first);
 }
 
 }  // namespace

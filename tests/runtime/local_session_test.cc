@@ -254,6 +254,45 @@ TEST_F(LocalSessionTest, CancellingEndsAStepThatWaits) {
   EXPECT_EQ(late.status().code(), Code::kCancelled) << "cancelled before it began";
 }
 
+TEST_F(LocalSessionTest, ATimeoutBeyondTheClockNeverComes) {
+  LocalSession session(graph_);
+  Output y = constant(graph_, Tensor::scalar(1.0f));
+  EXPECT_TRUE(session.try_run({}, {y}, {}, {.timeout = std::chrono::milliseconds::max()}).ok());
+}
+
+TEST_F(LocalSessionTest, StepsMayStartStepsInTheirCallbacks) {
+  Output y = constant(graph_, Tensor::scalar(1.0f)) + 1.0;
+  LocalSession session(graph_);
+  std::atomic<int> left = 100000;  // far more than stack for one inside the other
+  std::function<void(Status, std::vector<Tensor>)> next = [&](Status status, std::vector<Tensor>) {
+    ASSERT_TRUE(status.ok());
+    if (--left == 0) {
+      left.notify_one();
+    } else {
+      session.run_async({}, {y}, {}, {}, next);
+    }
+  };
+  session.run_async({}, {y}, {}, {}, next);
+  for (int now = left; now != 0; now = left) left.wait(now);
+}
+
+TEST_F(LocalSessionTest, CallbacksMayCallTheSession) {
+  Output y = constant(graph_, Tensor::scalar(1.0f));
+  LocalSession session(graph_);
+  const Session::CallableId id = session.make_callable({.fetches = {y.name()}}).value_or_throw();
+  bool released = false;
+  auto release = [&](Status, std::vector<Tensor>) { released = session.release_callable(id).ok(); };
+  session.run_callable_async(id, {}, {}, release);
+  EXPECT_TRUE(released);
+  ASSERT_TRUE(session.close().ok());
+  Status late;
+  session.run_callable_async(id, {}, {}, [&](Status status, std::vector<Tensor>) {
+    late = std::move(status);
+    static_cast<void>(session.release_callable(id));
+  });
+  EXPECT_EQ(late.code(), Code::kCancelled);
+}
+
 TEST_F(LocalSessionTest, ClosingEndsWaitingStepsAndRefusesLaterOnes) {
   Node* next = dequeue(graph_, fifo_queue(graph_, "queue"), "next");
   LocalSession session(graph_);

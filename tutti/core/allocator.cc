@@ -156,13 +156,16 @@ class PoolCore {
     MutexLock lock(mu_);
     free_[size_class] = new (block) FreeBlock{free_[size_class]};
     stats_.bytes_in_use -= block_bytes(size_class);
+    if (self_) trim_to(0);  // nobody will ask for it again
     if (stats_.bytes_in_use == 0) last_owner.swap(self_);
   }
 
   // Called by the allocator when it goes: `self` (this) then stays until the last block is back.
   void keep_until_returned(std::shared_ptr<PoolCore> self) TUTTI_EXCLUDES(mu_) {
     MutexLock lock(mu_);
-    if (stats_.bytes_in_use != 0) self_.swap(self);
+    if (stats_.bytes_in_use == 0) return;
+    trim_to(0);
+    self_.swap(self);
   }
 
   AllocatorStats stats() const TUTTI_EXCLUDES(mu_) {

@@ -167,7 +167,10 @@ const T* handle_attr(Output handle, std::string_view own, std::string_view descr
   if (const auto* list = find_attr_as<std::vector<T>>(*source, described)) {
     return list->empty() ? nullptr : &list->front();
   }
-  return source->inputs().empty() ? find_attr_as<T>(*source, own) : nullptr;
+  // A placeholder's attributes describe the handle itself.
+  const DType* made = find_attr_as<DType>(*source, "dtype");
+  if (!source->inputs().empty() || made == nullptr || *made == DType::kResource) return nullptr;
+  return find_attr_as<T>(*source, own);
 }
 
 Result<PartialShape> merge_all_inputs(const ShapeContext& c) {

@@ -70,6 +70,7 @@ struct Services {
   FunctionRunner* functions = nullptr;
   Clock* clock = nullptr;
   FileSystem* files = nullptr;
+  std::string_view task;  // "/job:worker/replica:0/task:1": whose resources these are; empty: unknown
 };
 
 }  // namespace tutti

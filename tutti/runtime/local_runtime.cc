@@ -15,6 +15,7 @@ int threads_or_cores(int threads) {
 
 LocalRuntime::LocalRuntime(const RuntimeOptions& options)
     : devices_{DeviceName{.job = options.job, .replica = 0, .task = options.task, .type = "CPU", .id = 0}},
+      task_name_(DeviceName{.job = options.job, .replica = 0, .task = options.task}.to_string()),
       files_(options.files ? *options.files : local_file_system()),
       own_clock_(options.clock ? nullptr : make_system_clock()),
       clock_(options.clock ? *options.clock : *own_clock_),

@@ -32,6 +32,8 @@ class LocalRuntime {
   explicit LocalRuntime(const RuntimeOptions& options = {});
 
   const std::vector<DeviceName>& devices() const { return devices_; }
+  // "/job:localhost/replica:0/task:0"
+  const std::string& task_name() const { return task_name_; }
   Team& team() { return team_; }
   ThreadPool& pool() { return pool_; }
   LocalResourceStore& resources() { return resources_; }
@@ -43,6 +45,7 @@ class LocalRuntime {
 
  private:
   const std::vector<DeviceName> devices_;
+  const std::string task_name_;
   FileSystem& files_;
   const std::unique_ptr<Clock> own_clock_;  // null when the options brought one
   Clock& clock_;

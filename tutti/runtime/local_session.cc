@@ -39,6 +39,9 @@ struct Callable {
   }
 };
 
+// How many steps may begin inside one another's callbacks on one thread.
+constexpr int kMaxChainedSteps = 32;
+
 Status closed_error() { return cancelled("Session::Close: the session is closed"); }
 
 }  // namespace
@@ -70,7 +73,7 @@ class LocalSession::Impl {
   Result<FunctionBody> extract(const Signature& signature);
   // Counts the step in; an error once the session is closed.
   Result<std::shared_ptr<LocalStep>> begin_step(const RunOptions& options);
-  void end_step(LocalStep& step);
+  void count_out();
 
   Graph& graph_;
   const std::shared_ptr<LocalRuntime> runtime_;
@@ -122,31 +125,44 @@ Result<std::shared_ptr<LocalStep>> LocalSession::Impl::begin_step(const RunOptio
                                      compiler_.services(), arenas_.take(), runtime_->team());
 }
 
-void LocalSession::Impl::end_step(LocalStep& step) {
-  arenas_.give_back(step.detach());
+void LocalSession::Impl::count_out() {
   MutexLock lock(mu_);
   if (--steps_ == 0) step_ended_.notify_all();
 }
 
 void LocalSession::Impl::run_callable(CallableId id, std::vector<Tensor> feeds, const RunOptions& options, Done done) {
   std::shared_ptr<const Callable> callable;
+  bool closed = false;
   {
     MutexLock lock(mu_);
-    if (closed_) return done(closed_error(), {});
+    closed = closed_;
     auto it = callables_.find(id);
     if (it != callables_.end()) callable = it->second;
   }
+  if (closed) return done(closed_error(), {});
   if (!callable) return done(invalid_argument("there is no callable ", id), {});
   Status checked = callable->check(feeds);
   if (!checked.ok()) return done(std::move(checked), {});
   Result<std::shared_ptr<LocalStep>> step = begin_step(options);
   if (!step.ok()) return done(step.status(), {});
-  LocalStep& running = **step;
-  running.start(callable->executable, std::move(feeds),
+  auto start = [this, step = *std::move(step), callable = std::move(callable), feeds = std::move(feeds),
+                done = std::move(done)]() mutable {
+    step->start(callable->executable, std::move(feeds),
                 [this, done = std::move(done)](LocalStep& ended, Status status, std::vector<Tensor> results) {
-                  end_step(ended);
+                  arenas_.give_back(ended.detach());
                   done(std::move(status), std::move(results));
+                  count_out();
                 });
+  };
+  // A callback that starts the next step, in a step that never waits, is called by that step: the pool cuts the chain.
+  thread_local int depth = 0;
+  if (depth == kMaxChainedSteps) {
+    runtime_->pool().schedule(std::move(start));
+    return;
+  }
+  ++depth;
+  start();
+  --depth;
 }
 
 Status LocalSession::Impl::release_callable(CallableId id) {
@@ -176,7 +192,8 @@ Result<std::string> LocalSession::Impl::partial_run_setup(const Signature& signa
   step->start(std::move(executable), {},
               [this, shared, handle](LocalStep& ended, Status status, const std::vector<Tensor>&) {
                 shared->end(*ended.cancellation, std::move(status));
-                end_step(ended);
+                arenas_.give_back(ended.detach());
+                count_out();
               });
   return handle;
 }
@@ -200,6 +217,7 @@ Result<std::vector<Tensor>> LocalSession::Impl::partial_run(const std::string& h
 
 Status LocalSession::Impl::extend(std::string_view graph_def) {
   std::lock_guard lock(compiler_.mutex());
+  compiler_.forget_failures();
   return import_graph_def(graph_def, graph_);
 }
 

@@ -78,7 +78,7 @@ class Session {
   Result<std::vector<Tensor>> try_run(const Feeds& feeds, const std::vector<TensorName>& fetches,
                                       const std::vector<NodeName>& targets = {}, const RunOptions& options = {});
   // The same without waiting: `done` is called exactly once, on any thread, possibly before this returns. A
-  // step that waits (in a dequeue, say) holds no thread. `done` must not destroy the session.
+  // step that waits (in a dequeue, say) holds no thread. `done` must neither close nor destroy the session.
   void run_async(const Feeds& feeds, const std::vector<TensorName>& fetches, const std::vector<NodeName>& targets,
                  const RunOptions& options, Done done);
 
@@ -99,7 +99,7 @@ class Session {
   // Adds nodes to the graph.
   virtual Status extend(std::string_view graph_def) = 0;
   virtual std::vector<std::string> list_devices() = 0;
-  // Cancels what runs and waits for it; later calls fail. Idempotent.
+  // Cancels what runs and waits for it, its callbacks included; later calls fail. Idempotent.
   virtual Status close() = 0;
 
  private:

@@ -56,7 +56,7 @@ void check_shapes(double tolerance) {
 }
 
 TEST(Gemm, Float) { check_shapes<float>(1e-6); }
-TEST(Gemm, Double) { check_shapes<double>(1e-15); }
+TEST(Gemm, Double) { check_shapes<double>(5e-15); }
 
 TEST(Gemm, IntegersWrapInsteadOfOverflowing) {
   const std::int32_t a[] = {2147483647, 2}, b[] = {2, 3};

@@ -129,6 +129,9 @@ GraphImporter::~GraphImporter() {
 Status GraphImporter::add_functions(const tensorflow::FunctionDefLibrary& library) {
   FunctionLibrary& functions = *graph_.library_;
   for (const auto& function : library.function()) {
+    if (graph_.ops().find(function.signature().name()) != nullptr) {
+      return invalid_argument("function \"", printable(function.signature().name()), "\" has the name of an op");
+    }
     const bool had = functions.contains(function.signature().name());
     TUTTI_RETURN_IF_ERROR(functions.add_serialized(serialize(function)));
     if (!had) added_functions_.push_back(function.signature().name());

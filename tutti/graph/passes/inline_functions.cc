@@ -163,11 +163,20 @@ class Inliner {
       TUTTI_RETURN_IF_ERROR(set_device(x.call, *copied));
       x.copies[node] = copied;
       ++inlined_nodes_;
+      if (copied->op().has(kStateful) || called_function(*copied)) note_way(x.call, *copied);
       if (!called_function(*copied)) continue;
       calls_.push_back({copied, call.within});
       calls_.back().within.push_back(function);
     }
     return {};
+  }
+
+  void note_way(const Node& call, Node& copied) {
+    std::vector<std::string> way;
+    const AttrValue* before = call.find_attr(kInlinedFrom);
+    if (const auto* calls = before == nullptr ? nullptr : before->get<std::vector<std::string>>()) way = *calls;
+    way.push_back(call.name());
+    graph_.set_attr(copied, kInlinedFrom, std::move(way));
   }
 
   // Where the body leaves the device open, the call's counts.

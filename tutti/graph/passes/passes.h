@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tutti/graph/function.h"
@@ -34,6 +35,10 @@ Status merge_common_subexpressions(FunctionBody& body);
 // MatMul + BiasAdd (or Add of a vector) + activation becomes _FusedMatMul; chains of element-wise ops
 // become _FusedElementwise.
 Status fuse(FunctionBody& body);
+// The attribute by which inline_functions notes, on stateful nodes, the calls that a node came out of: two nodes of
+// one name that came different ways are two nodes.
+inline constexpr std::string_view kInlinedFrom = "_inlined_from";
+
 // Puts the bodies of PartitionedCall and StatefulPartitionedCall, and of nodes that call a function by
 // name, in their place.
 Status inline_functions(FunctionBody& body);

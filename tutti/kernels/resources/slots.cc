@@ -20,6 +20,11 @@ Result<std::shared_ptr<ResourceSlot>> input_slot(KernelContext& ctx, int i) {
   const ResourceHandle& handle = tensor.scalar<ResourceHandle>();
   if (handle.slot()) return handle.slot();
   if (ctx.services().resources == nullptr) return failed_precondition("this task keeps no resources");
+  const std::string_view task = ctx.services().task;
+  if (!task.empty() && !handle.device().empty() && !handle.device().starts_with(str_cat(task, "/"))) {
+    return invalid_argument("resource \"", printable(handle.name()), "\" is on ", handle.device(), ", which task ",
+                            task, " cannot reach");
+  }
   return ctx.services().resources->slot(
       handle.container().empty() ? ResourceStore::kDefaultContainer : std::string_view(handle.container()),
       handle.name());

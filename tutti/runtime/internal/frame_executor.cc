@@ -311,7 +311,6 @@ void FrameExecution::start() {
 
 // Runs what is ready and what came into the inbox until nothing is left to do on this thread.
 void FrameExecution::drive() {
-  const FlushDenormals flush;
   while (true) {
     while (!ready_.empty()) {
       const Ready ready = ready_.front();
@@ -373,6 +372,7 @@ Status FrameExecution::read_inputs(const Ready& ready) {
 }
 
 Status FrameExecution::run_kernel(const Ready& ready, std::vector<Value>& outputs, bool& pending) {
+  const FlushDenormals flush;
   const Item& item = plan_.items_[ready.item];
   const NodeItem& node = plan_.table_.items[ready.item];
   TUTTI_RETURN_IF_ERROR(read_inputs(ready));
@@ -396,7 +396,7 @@ Status FrameExecution::run_kernel(const Ready& ready, std::vector<Value>& output
   if (node.kind == NodeKind::kKernel) {
     KernelContext context(step_, frame);
     const std::int64_t start = step_.trace ? step_.trace->now() : 0;
-    Status status = node.kernel->compute(context);
+    Status status = compute(*node.kernel, context);
     if (step_.trace) step_.trace->record(*node.node, start, step_.trace->now());
     return status;
   }
@@ -406,7 +406,7 @@ Status FrameExecution::run_kernel(const Ready& ready, std::vector<Value>& output
     MutexLock lock(mu_);
     ++calls_;
   }
-  node.async_kernel->compute_async(call->context, [this, call](Status status) {
+  compute_async(*node.async_kernel, call->context, [this, call](Status status) {
     call->status = std::move(status);
     bool drive_on = false;
     {

@@ -24,8 +24,10 @@ void LocalStep::watch(const RunOptions& options) {
     users_token_ = users_->register_callback([this] { cancel(users_->status()); });
     if (users_token_ == 0) cancel(users_->status());
   }
-  if (options.timeout.count() > 0) {
-    timer_ = services.clock->call_at(services.clock->now() + options.timeout, [this, timeout = options.timeout] {
+  const TimePoint now = services.clock->now();
+  // One that lies beyond what the clock can count never comes.
+  if (options.timeout.count() > 0 && options.timeout < TimePoint::max() - now) {
+    timer_ = services.clock->call_at(now + options.timeout, [this, timeout = options.timeout] {
       cancel(deadline_exceeded("step ", step_id, " took longer than its limit of ", timeout.count(), " ms"));
     });
   }
@@ -50,7 +52,8 @@ void LocalStep::start(std::shared_ptr<const Executable> executable, std::vector<
 Status LocalStep::explain(const Status& status) const {
   if (status.ok()) return status;
   const Status cause = own_cancellation_->status();
-  if (cause.ok() || cause == status) return status;
+  // A node that failed inside a function is the cause already.
+  if (cause.ok() || status.message().ends_with(cause.message())) return status;
   return Status(cause.code(), str_cat(cause.message(), "; ", status.message()));
 }
 

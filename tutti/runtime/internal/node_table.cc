@@ -1,5 +1,7 @@
 #include "tutti/runtime/internal/node_table.h"
 
+#include <exception>
+#include <new>
 #include <unordered_map>
 
 #include "tutti/kernels/resources/variable.h"
@@ -7,7 +9,16 @@
 namespace tutti::internal {
 namespace {
 
-Result<NodeItem> make_item(const Node& node, KernelSource& kernels, NodeTable& table) {
+// The place of a boundary node among the body's own; one that a graph brought along is none of them.
+Result<int> boundary_index(const Node& node, const std::vector<Node*>& own) {
+  const auto index = node.attr<std::int64_t>("index");
+  if (index < 0 || index >= static_cast<std::int64_t>(own.size()) || own[index] != &node) {
+    return invalid_argument(node.describe(), ": ", node.op_name(), " ", index, " is none of the function's");
+  }
+  return static_cast<int>(index);
+}
+
+Result<NodeItem> make_item(const Node& node, const FunctionBody& body, KernelSource& kernels, NodeTable& table) {
   NodeItem item;
   item.node = &node;
   item.num_inputs = static_cast<int>(node.inputs().size());
@@ -18,13 +29,12 @@ Result<NodeItem> make_item(const Node& node, KernelSource& kernels, NodeTable& t
 
   if (node.op_name() == "_Arg") {
     item.kind = NodeKind::kArg;
-    item.index = static_cast<int>(node.attr<std::int64_t>("index"));
+    TUTTI_ASSIGN_OR_RETURN(item.index, boundary_index(node, body.args));
     return item;
   }
   if (node.op_name() == "_Retval") {
     item.kind = NodeKind::kRetval;
-    item.index = static_cast<int>(node.attr<std::int64_t>("index"));
-    table.num_results = std::max(table.num_results, item.index + 1);
+    TUTTI_ASSIGN_OR_RETURN(item.index, boundary_index(node, body.retvals));
     return item;
   }
   if (node.op_name() == "NoOp") return item;
@@ -48,11 +58,12 @@ Result<NodeItem> make_item(const Node& node, KernelSource& kernels, NodeTable& t
 Result<NodeTable> NodeTable::create(FunctionBody body, KernelSource& kernels) {
   NodeTable table;
   table.num_args = static_cast<int>(body.args.size());
+  table.num_results = static_cast<int>(body.retvals.size());
   TUTTI_ASSIGN_OR_RETURN(std::vector<Node*> order, body.graph->topological_order());
   std::vector<int> item_of(body.graph->id_limit(), -1);
   for (std::size_t i = 0; i < order.size(); ++i) item_of[order[i]->id()] = static_cast<int>(i);
   for (Node* node : order) {
-    TUTTI_ASSIGN_OR_RETURN(NodeItem item, make_item(*node, kernels, table));
+    TUTTI_ASSIGN_OR_RETURN(NodeItem item, make_item(*node, body, kernels, table));
     std::vector<InputEdge> inputs;
     for (std::size_t i = 0; i < node->inputs().size(); ++i) {
       const Output& from = node->inputs()[i];
@@ -78,6 +89,42 @@ Status read_reference(const Value& value, Tensor* out) {
     return failed_precondition("Attempting to use uninitialized value ", value.ref->name());
   }
   return {};
+}
+
+namespace {
+
+// What a kernel threw, as its status. Kernels should not throw, but they allocate, and users write them too.
+Status caught() {
+  try {
+    throw;
+  } catch (const std::bad_alloc&) {
+    return resource_exhausted("out of memory");
+  } catch (const std::exception& error) {
+    return internal_error("the kernel threw: ", error.what());
+  } catch (...) {
+    return internal_error("the kernel threw something that is not an exception");
+  }
+}
+
+}  // namespace
+
+Status compute(Kernel& kernel, KernelContext& context) {
+  try {
+    return kernel.compute(context);
+  } catch (...) {
+    return caught();
+  }
+}
+
+void compute_async(AsyncKernel& kernel, KernelContext& context, const AsyncKernel::Done& done) {
+  Status status;
+  try {
+    kernel.compute_async(context, done);
+    return;
+  } catch (...) {
+    status = caught();
+  }
+  done(std::move(status));
 }
 
 Status annotate(const Node& node, const Status& status) { return status.with_context(node.describe()); }

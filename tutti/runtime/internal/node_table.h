@@ -58,6 +58,10 @@ Status read_reference(const Value& value, Tensor* out);
 // Puts `MatMul "dense/product": ` before a kernel's message.
 Status annotate(const Node& node, const Status& status);
 
+// Run a kernel; what it throws becomes a status. An asynchronous kernel that throws has not called `done`.
+Status compute(Kernel& kernel, KernelContext& context);
+void compute_async(AsyncKernel& kernel, KernelContext& context, const AsyncKernel::Done& done);
+
 Result<std::unique_ptr<Executable>> compile_segments(NodeTable table, const CompileOptions& options);
 Result<std::unique_ptr<Executable>> compile_frames(NodeTable table, const CompileOptions& options);
 

@@ -342,7 +342,6 @@ void Execution::start(StepScope& step, std::vector<Tensor> args, Executable::Don
 }
 
 void Execution::drain(std::vector<int> ready) {
-  const FlushDenormals flush;
   while (!ready.empty()) {
     const int segment = ready.back();
     ready.pop_back();
@@ -377,6 +376,7 @@ bool Execution::end_segment(int segment, const Status& status, std::vector<int>&
 }
 
 Status Execution::run_items(const Segment& segment) {
+  const FlushDenormals flush;
   for (int i : segment.items) {
     TUTTI_RETURN_IF_ERROR(run_item(plan_.items_[i]));
   }
@@ -432,7 +432,7 @@ Status Execution::run_item(const Item& item) {
     case NodeKind::kKernel: {
       KernelContext context = context_for(item);
       const std::int64_t start = step_->trace ? step_->trace->now() : 0;
-      Status status = item.kernel->compute(context);
+      Status status = compute(*item.kernel, context);
       if (step_->trace) [[unlikely]]
         step_->trace->record(*item.node, start, step_->trace->now());
       if (!status.ok()) [[unlikely]]
@@ -464,7 +464,7 @@ bool Execution::start_async(int segment, std::vector<int>& ready) {
     }
     return end_segment(segment, status, next);
   };
-  item.async_kernel->compute_async(call->context, [this, call, end_call](Status status) {
+  compute_async(*item.async_kernel, call->context, [this, call, end_call](Status status) {
     call->status = std::move(status);
     if (!call->first_is_done.exchange(true, std::memory_order_acq_rel)) return;  // the starter goes on
     // Whoever ended the wait has work of its own: the run goes on in the pool.

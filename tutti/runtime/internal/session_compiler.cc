@@ -28,11 +28,18 @@ class SessionCompiler::Kernels : public KernelSource {
   Result<std::shared_ptr<Kernel>> kernel_for(const Node& node) override {
     if (!node.op().has(kStateful)) return make(node);
     auto& kernels = compiler_.stateful_kernels_;
-    auto it = kernels.find({scope_, node.name()});
-    if (it != kernels.end()) return it->second;
-    TUTTI_ASSIGN_OR_RETURN(std::shared_ptr<Kernel> kernel, make(node));
-    kernels.emplace(std::pair(scope_, node.name()), kernel);
-    return kernel;
+    const AttrValue* calls = node.find_attr(kInlinedFrom);
+    KernelKey key{scope_, calls == nullptr ? "" : calls->to_string(), node.name()};
+    auto it = kernels.find(key);
+    if (it == kernels.end()) {
+      TUTTI_ASSIGN_OR_RETURN(std::shared_ptr<Kernel> kernel, make(node));
+      it = kernels.emplace(std::move(key), StatefulKernel{std::move(kernel), node.op_name(), node.attrs()}).first;
+    }
+    if (it->second.op != node.op_name() || it->second.attrs != node.attrs()) {
+      return invalid_argument(node.describe(), " has the name of ", it->second.op, " \"", printable(node.name()),
+                              "\", whose state it must not share");
+    }
+    return it->second.kernel;
   }
 
  private:
@@ -82,7 +89,8 @@ Services SessionCompiler::services() {
   return {.resources = &options_.runtime->resources(),
           .functions = this,
           .clock = &options_.runtime->clock(),
-          .files = &options_.runtime->files()};
+          .files = &options_.runtime->files(),
+          .task = options_.runtime->task_name()};
 }
 
 Result<std::shared_ptr<const Executable>> SessionCompiler::compile_body(FunctionBody body) {
@@ -115,7 +123,11 @@ Result<FunctionRunner::Handle> SessionCompiler::instantiate(const FunctionRef& f
   std::lock_guard lock(mu_);
   auto [begin, end] = handles_.equal_range(function.name);
   for (auto it = begin; it != end; ++it) {
-    if (it->second.function == function) return it->second.handle;
+    if (!(it->second.function == function)) continue;
+    MutexLock functions_lock(functions_mu_);
+    const Status& failure = functions_[it->second.handle].failure;
+    if (!failure.ok()) return failure;
+    return it->second.handle;
   }
 
   TUTTI_ASSIGN_OR_RETURN(FunctionBody body,
@@ -127,23 +139,31 @@ Result<FunctionRunner::Handle> SessionCompiler::instantiate(const FunctionRef& f
     functions_.push_back({.name = function.name});
   }
   // Before compiling, so that a recursive function finds itself.
-  auto entry = handles_.emplace(function.name, Instance{function, handle});
+  handles_.emplace(function.name, Instance{function, handle});
   // Functions run on their caller's thread: what runs beside what is decided in the outermost body.
   Result<std::shared_ptr<const Executable>> executable =
       compile_in(str_cat(function.name, "#", handle), std::move(body), false);
-  if (!executable.ok()) {
-    handles_.erase(entry);
-    return executable.status().with_context(str_cat("function \"", printable(function.name), "\""));
-  }
   MutexLock functions_lock(functions_mu_);
+  if (!executable.ok()) {
+    return functions_[handle].failure =
+               executable.status().with_context(str_cat("function \"", printable(function.name), "\""));
+  }
   functions_[handle].executable = *std::move(executable);
   return handle;
+}
+
+void SessionCompiler::forget_failures() {
+  std::lock_guard lock(mu_);
+  MutexLock functions_lock(functions_mu_);
+  std::erase_if(handles_, [this](const auto& entry)
+                              TUTTI_REQUIRES(functions_mu_) { return !functions_[entry.second.handle].failure.ok(); });
 }
 
 Result<std::shared_ptr<const Executable>> SessionCompiler::executable_of(Handle handle) const {
   MutexLock lock(functions_mu_);
   const Function& function = functions_[handle];
-  if (!function.executable) return internal_error("function \"", printable(function.name), "\" could not be compiled");
+  if (!function.failure.ok()) return function.failure;
+  if (!function.executable) return internal_error("function \"", printable(function.name), "\" runs while it compiles");
   return function.executable;
 }
 

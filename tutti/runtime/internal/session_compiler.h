@@ -31,6 +31,8 @@ class SessionCompiler : public FunctionRunner, private ConstantEvaluator {
   // Held while the graph is read or changed. Recursive: making a kernel may compile the functions it calls.
   std::recursive_mutex& mutex() { return mu_; }
   Services services();
+  // A function that could not be compiled is not tried again until this, since it may call one that was missing.
+  void forget_failures();
 
   Result<std::shared_ptr<const Executable>> compile_body(FunctionBody body);
 
@@ -48,7 +50,20 @@ class SessionCompiler : public FunctionRunner, private ConstantEvaluator {
   };
   struct Function {
     std::string name;
-    std::shared_ptr<const Executable> executable;  // null while it is being compiled
+    std::shared_ptr<const Executable> executable;  // null while it is being compiled, and when that failed
+    Status failure;
+  };
+
+  struct KernelKey {
+    std::string scope;  // the function that the node is in
+    std::string calls;  // through which it was brought there, where it was
+    std::string node;
+    auto operator<=>(const KernelKey&) const = default;
+  };
+  struct StatefulKernel {
+    std::shared_ptr<Kernel> kernel;
+    std::string op;
+    AttrMap attrs;
   };
 
   Result<std::vector<Tensor>> evaluate(const Node& node, const std::vector<Tensor>& inputs) override;
@@ -58,8 +73,8 @@ class SessionCompiler : public FunctionRunner, private ConstantEvaluator {
   Graph& graph_;
   const Options options_;
   std::recursive_mutex mu_;
-  // Guarded by mu_. Stateful kernels by scope (the function they are in) and node name.
-  std::map<std::pair<std::string, std::string>, std::shared_ptr<Kernel>> stateful_kernels_;
+  // Guarded by mu_.
+  std::map<KernelKey, StatefulKernel> stateful_kernels_;
   std::multimap<std::string, Instance> handles_;  // by function name
 
   mutable Mutex functions_mu_;
