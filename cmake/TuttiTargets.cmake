@@ -2,8 +2,15 @@
 
 find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
+  # What ccache must overlook to work with precompiled headers.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE_PROGRAM})
 endif()
+
+# Parsed once instead of in every file. Sources still include what they use: with the cache variable
+# CMAKE_DISABLE_PRECOMPILE_HEADERS on, as in the preset clang, everything compiles without.
+set(standard_headers
+  <algorithm> <array> <atomic> <chrono> <functional> <map> <memory> <optional> <span> <string> <string_view>
+  <unordered_map> <utility> <variant> <vector>)
 
 add_library(tutti_flags INTERFACE)
 target_compile_options(tutti_flags INTERFACE -Wall -Wextra -Wno-missing-field-initializers -Werror)
@@ -27,11 +34,24 @@ if(LLD_PROGRAM)
   add_link_options(-fuse-ld=lld)
 endif()
 
+# `target` uses the precompiled headers of `owner`, which must be compiled with the same options, or is the owner.
+function(precompile target owner)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    target_compile_options(${target} PRIVATE -fpch-preprocess)  # ccache needs it
+  endif()
+  if(target STREQUAL owner)
+    target_precompile_headers(${target} PRIVATE ${ARGN})
+  else()
+    target_precompile_headers(${target} REUSE_FROM ${owner})
+  endif()
+endfunction()
+
 # tutti_library(core SOURCES a.cc b.cc DEPS tutti_graph PRIVATE_DEPS dnnl): one target per folder.
 function(tutti_library name)
   cmake_parse_arguments(arg "" "" "SOURCES;DEPS;PRIVATE_DEPS" ${ARGN})
   add_library(tutti_${name} STATIC ${arg_SOURCES})
   target_link_libraries(tutti_${name} PUBLIC tutti_flags ${arg_DEPS} PRIVATE ${arg_PRIVATE_DEPS})
+  precompile(tutti_${name} tutti_core ${standard_headers})
 endfunction()
 
 # tutti_test(core SOURCES a_test.cc DEPS tutti_core): one test program per folder.
@@ -39,6 +59,8 @@ function(tutti_test name)
   cmake_parse_arguments(arg "" "" "SOURCES;DEPS" ${ARGN})
   add_executable(${name}_test ${arg_SOURCES})
   target_link_libraries(${name}_test PRIVATE ${arg_DEPS} GTest::gtest GTest::gtest_main)
+  target_compile_options(${name}_test PRIVATE -O0)  # they run once for each time they are compiled
+  precompile(${name}_test core_test ${standard_headers} <gtest/gtest.h>)
   add_test(NAME ${name} COMMAND ${name}_test)
 endfunction()
 
