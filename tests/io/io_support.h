@@ -54,9 +54,9 @@ inline Tensor patterned(DType dtype, const Shape& shape, int seed = 1) {
 }
 
 #define EXPECT_HAS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
-#define ASSERT_OK(expression)                              \
-  do {                                                     \
-    const ::tutti::Status ok_status_ = (expression);       \
+#define ASSERT_OK(expression)                               \
+  do {                                                      \
+    const ::tutti::Status ok_status_ = (expression);        \
     ASSERT_TRUE(ok_status_.ok()) << ok_status_.to_string(); \
   } while (false)
 

@@ -43,8 +43,9 @@ TEST_F(Merging, UnitesAndMoves) {
   EXPECT_EQ(in->read("a")->scalar<float>(), 2);
   EXPECT_EQ(in->read("b")->scalar<float>(), 1);
   EXPECT_EQ(in->read("d")->scalar<std::string>(), "x");
-  EXPECT_EQ(*fs_.list(directory_.path()),
-            (std::vector<std::string>{"model.data-00000-of-00002", "model.data-00001-of-00002", "model.index", "temp"}));
+  EXPECT_EQ(
+      *fs_.list(directory_.path()),
+      (std::vector<std::string>{"model.data-00000-of-00002", "model.data-00001-of-00002", "model.index", "temp"}));
   EXPECT_EQ(fs_.list(directory_.file("temp"))->size(), 0u);
 }
 

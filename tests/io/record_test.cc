@@ -50,7 +50,8 @@ class Records : public ::testing::Test {
   }
   static std::vector<std::string> samples() {
     std::vector<std::string> records{"", "abc", std::string(1, '\0')};
-    for (int i = 0; i < 300; ++i) records.push_back(std::string(static_cast<std::size_t>(i * 17), static_cast<char>(i)));
+    for (int i = 0; i < 300; ++i)
+      records.push_back(std::string(static_cast<std::size_t>(i * 17), static_cast<char>(i)));
     records.push_back(std::string(3'000'000, 'L'));
     return records;
   }

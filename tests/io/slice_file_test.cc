@@ -47,10 +47,10 @@ TEST_F(SliceFiles, BytesOfTensorFlow) {
 }
 
 TEST_F(SliceFiles, Types) {
-  const std::vector<DType> known{DType::kFloat, DType::kDouble,    DType::kInt32,      DType::kUint8,  DType::kInt16,
-                                 DType::kInt8,  DType::kString,    DType::kComplex64,  DType::kInt64,  DType::kBool,
-                                 DType::kQint8, DType::kQuint8,    DType::kQint32,     DType::kUint16, DType::kHalf,
-                                 DType::kComplex128};
+  const std::vector<DType> known{DType::kFloat,  DType::kDouble, DType::kInt32,  DType::kUint8,
+                                 DType::kInt16,  DType::kInt8,   DType::kString, DType::kComplex64,
+                                 DType::kInt64,  DType::kBool,   DType::kQint8,  DType::kQuint8,
+                                 DType::kQint32, DType::kUint16, DType::kHalf,   DType::kComplex128};
   for (DType dtype : known) {
     for (const Shape& shape : {Shape{}, Shape{0}, Shape{3, 2}}) {
       SliceFileWriter out(fs_, path_);

@@ -56,15 +56,22 @@ TEST(TensorSlice, Keys) {
   const auto tail = [](std::int64_t start, std::int64_t length) {
     return slice_key("w", TensorSlice({{start, length}})).substr(6);
   };
-  EXPECT_EQ(slice_key("w", slice("0,2:-")), from_hex("00770001010280828" "07f"));
-  EXPECT_EQ(slice_key("", TensorSlice()), from_hex("00" "0001" "00"));
-  EXPECT_EQ(slice_key(std::string("a\0\xff", 3), TensorSlice()), from_hex("00" "6100ffff00" "0001" "00"));
+  EXPECT_EQ(slice_key("w", slice("0,2:-")), from_hex("00770001010280828"
+                                                     "07f"));
+  EXPECT_EQ(slice_key("", TensorSlice()), from_hex("00"
+                                                   "0001"
+                                                   "00"));
+  EXPECT_EQ(slice_key(std::string("a\0\xff", 3), TensorSlice()), from_hex("00"
+                                                                          "6100ffff00"
+                                                                          "0001"
+                                                                          "00"));
   EXPECT_EQ(tail(0, 1), from_hex("8081"));
   EXPECT_EQ(tail(63, 64), from_hex("bfc040"));
   EXPECT_EQ(tail(100, 8191), from_hex("c064dfff"));
   EXPECT_EQ(tail(8192, 1000000), from_hex("e02000ef4240"));
   EXPECT_EQ(tail(-64, -65), from_hex("403fbf"));
-  EXPECT_EQ(tail(INT64_MAX, INT64_MIN), from_hex("ffc07fffffffffffffff" "003f8000000000000000"));
+  EXPECT_EQ(tail(INT64_MAX, INT64_MIN), from_hex("ffc07fffffffffffffff"
+                                                 "003f8000000000000000"));
 }
 
 TEST(TensorSlice, Messages) {
@@ -109,7 +116,8 @@ TEST(TensorSlice, Cut) {
     EXPECT_TRUE(bitwise_equal(cut(whole, slice(text), heap_allocator()).value_or_throw(), slow_cut(whole, slice(text))))
         << text;
   }
-  EXPECT_TRUE(bitwise_equal(cut(Tensor::scalar(3.f), slice(""), heap_allocator()).value_or_throw(), Tensor::scalar(3.f)));
+  EXPECT_TRUE(
+      bitwise_equal(cut(Tensor::scalar(3.f), slice(""), heap_allocator()).value_or_throw(), Tensor::scalar(3.f)));
 }
 
 class Assembly : public ::testing::Test {
@@ -118,8 +126,8 @@ class Assembly : public ::testing::Test {
     StoredParts parts{.name = "w", .dtype = whole_.dtype(), .full_shape = whole_.shape(), .slices = {}};
     for (const char* text : stored) parts.slices.push_back(slice(text));
     return assemble(
-        parts, slice(wanted), bytes,
-        [&](const TensorSlice& part) -> Result<Tensor> { return slow_cut(whole_, part); }, heap_allocator());
+        parts, slice(wanted), bytes, [&](const TensorSlice& part) -> Result<Tensor> { return slow_cut(whole_, part); },
+        heap_allocator());
   }
   Tensor whole_ = patterned(DType::kString, {4, 6});
 };

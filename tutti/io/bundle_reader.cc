@@ -138,10 +138,8 @@ class BundleReader::Impl {
   }
 
   Result<Tensor> read_parts(std::string_view name, BundleEntry entry, const TensorSlice* slice, Allocator& allocator) {
-    const StoredParts parts{.name = std::string(name),
-                            .dtype = entry.dtype,
-                            .full_shape = entry.shape,
-                            .slices = std::move(entry.slices)};
+    const StoredParts parts{
+        .name = std::string(name), .dtype = entry.dtype, .full_shape = entry.shape, .slices = std::move(entry.slices)};
     TUTTI_ASSIGN_OR_RETURN(const std::uint64_t stored_bytes, bytes_behind(parts));
     const auto read_part = [&](const TensorSlice& part) -> Result<Tensor> {
       tensorflow::BundleEntryProto proto;

@@ -16,7 +16,7 @@ namespace tutti {
 
 struct BundleIndex {
   std::string path;
-  std::string header;                                       // a BundleHeaderProto, checked
+  std::string header;  // a BundleHeaderProto, checked
   int num_shards = 0;
   std::map<std::string, std::string, std::less<>> entries;  // BundleEntryProtos as they are stored
 };

@@ -37,8 +37,8 @@ void set_stored_shape(const Shape& shape, tensorflow::TensorShapeProto* proto) {
 
 Status check_stored_version(const tensorflow::VersionDef& version, int reader) {
   if (version.min_consumer() > reader) {
-    return invalid_argument("the format wants a reader of version ", version.min_consumer(), ", this one is of version ",
-                            reader);
+    return invalid_argument("the format wants a reader of version ", version.min_consumer(),
+                            ", this one is of version ", reader);
   }
   const auto& bad = version.bad_consumers();
   if (std::find(bad.begin(), bad.end(), reader) != bad.end()) {

@@ -69,12 +69,13 @@ Result<Tensor> assemble(const StoredParts& parts, const TensorSlice& wanted, std
   std::vector<bool> covered(static_cast<std::size_t>(shape.num_elements()));
   for (const Part& part : found) {
     TUTTI_ASSIGN_OR_RETURN(const Tensor value, read_part(parts, part, read));
-    const bool fresh = for_each_run(part.common, part.box, box, [&](std::int64_t from, std::int64_t to, std::int64_t n) {
-      if (std::find(covered.begin() + to, covered.begin() + to + n, true) != covered.begin() + to + n) return false;
-      std::fill_n(covered.begin() + to, n, true);
-      copy_elements(value, from, result, to, n);
-      return true;
-    });
+    const bool fresh =
+        for_each_run(part.common, part.box, box, [&](std::int64_t from, std::int64_t to, std::int64_t n) {
+          if (std::find(covered.begin() + to, covered.begin() + to + n, true) != covered.begin() + to + n) return false;
+          std::fill_n(covered.begin() + to, n, true);
+          copy_elements(value, from, result, to, n);
+          return true;
+        });
     if (!fresh) {
       return internal_error("Overlapping slices in partitioned tensor ", printable(parts.name), ": ",
                             part.slice->to_string());
