@@ -82,7 +82,8 @@ Services SessionCompiler::services() {
   return {.resources = &options_.runtime->resources(),
           .functions = this,
           .clock = &options_.runtime->clock(),
-          .files = &options_.runtime->files()};
+          .files = &options_.runtime->files(),
+          .blocking = &options_.runtime->blocking()};
 }
 
 Result<std::shared_ptr<const Executable>> SessionCompiler::compile_body(FunctionBody body) {
