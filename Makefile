@@ -16,6 +16,7 @@ ASAN_FILTER ?= .
 TSAN_TARGETS ?= core_test kernels_test runtime_test integration_test
 TSAN_FILTER ?= ^(core|kernels|runtime|integration)$$
 FUZZ_SECONDS ?= 600
+FUZZED ?= graph_def bundle record
 
 .PHONY: demo build test bench interop asan tsan soak lint clean setup
 .DEFAULT_GOAL := build
@@ -42,6 +43,7 @@ interop: build build/interop/cases.done
 	@$(BIN)/interop_runner build/interop/cases
 	@$(BIN)/op_table_dump >build/interop/op_table.json
 	@$(PEERS) tests/interop/check_op_table.py <build/interop/op_table.json
+	@$(PEERS) tests/interop/check_checkpoints.py $(BIN)/checkpoint_tool
 
 build/interop/cases.done: build/peers/installed $(wildcard tests/interop/*.py)
 	@$(PEERS) tests/interop/generate_cases.py build/interop/cases
@@ -65,8 +67,8 @@ soak: build
 	@cd build/release && $(TEST_ENV) TUTTI_STRESS=20 ctest --output-on-failure
 	@TUTTI_STRESS=20 $(MAKE) --no-print-directory tsan
 	@cmake --preset fuzz >/dev/null
-	@cmake --build build/fuzz --target graph_def_fuzzer graph_def_seeds
-	@scripts/fuzz graph_def_fuzzer $(FUZZ_SECONDS)
+	@cmake --build build/fuzz --target $(FUZZED:=_fuzzer) $(FUZZED:=_seeds)
+	@for name in $(FUZZED); do scripts/fuzz $${name}_fuzzer $(FUZZ_SECONDS) || exit 1; done
 
 lint:
 	@scripts/setup --dev

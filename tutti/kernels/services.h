@@ -64,13 +64,23 @@ class FunctionRunner {
   virtual Status run_inline(Handle handle, StepScope& step, std::vector<Tensor> args, std::vector<Tensor>* results) = 0;
 };
 
+// Threads for work that waits for the disk: never those that steps run on, so that a slow disk holds up nothing but who
+// asked for it. Thread-safe.
+class BlockingRunner {
+ public:
+  virtual ~BlockingRunner() = default;
+  // `work` may wait, but not for other work given to this runner.
+  virtual void run(std::function<void()> work) = 0;
+};
+
 // The services that exist for as long as a session does. Null where a task has none.
 struct Services {
   ResourceStore* resources = nullptr;
   FunctionRunner* functions = nullptr;
   Clock* clock = nullptr;
   FileSystem* files = nullptr;
-  std::string_view task;  // "/job:worker/replica:0/task:1": whose resources these are; empty: unknown
+  BlockingRunner* blocking = nullptr;  // null: what waits does so on the thread that calls it
+  std::string_view task;               // "/job:worker/replica:0/task:1": whose resources these are; empty: unknown
 };
 
 }  // namespace tutti

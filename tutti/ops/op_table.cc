@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "tutti/kernels/cpu/fused_elementwise.h"
+#include "tutti/ops/host/host_ops.h"
 
 namespace tutti {
 namespace {
@@ -70,6 +71,8 @@ void register_all_ops(OpTable& table) {
   register_list_ops(table);
   register_optional_ops(table);
   register_queue_ops(table);
+  register_checkpoint_ops(table);
+  register_file_ops(table);
   register_boundary_ops(table);
 }
 

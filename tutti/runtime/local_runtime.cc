@@ -2,9 +2,13 @@
 
 #include <algorithm>
 #include <thread>
+#include <utility>
 
 namespace tutti {
 namespace {
+
+// Enough that a save, a restore and a slow network disk do not queue up behind each other.
+constexpr int kBlockingThreads = 4;
 
 int threads_or_cores(int threads) {
   if (threads > 0) return threads;
@@ -12,6 +16,12 @@ int threads_or_cores(int threads) {
 }
 
 }  // namespace
+
+void LocalRuntime::BlockingThreads::run(std::function<void()> work) {
+  MutexLock lock(mu_);
+  if (!threads_) threads_ = std::make_unique<ThreadPool>("tutti_files", kBlockingThreads);
+  threads_->schedule(std::move(work));
+}
 
 LocalRuntime::LocalRuntime(const RuntimeOptions& options)
     : devices_{DeviceName{.job = options.job, .replica = 0, .task = options.task, .type = "CPU", .id = 0}},

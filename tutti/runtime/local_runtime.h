@@ -10,6 +10,7 @@
 #include "tutti/core/file_system.h"
 #include "tutti/core/team.h"
 #include "tutti/core/thread_pool.h"
+#include "tutti/kernels/services.h"
 #include "tutti/runtime/resource_store.h"
 
 namespace tutti {
@@ -39,11 +40,22 @@ class LocalRuntime {
   LocalResourceStore& resources() { return resources_; }
   Clock& clock() { return clock_; }
   FileSystem& files() { return files_; }
+  BlockingRunner& blocking() { return blocking_; }
 
   // Destroys the state in these containers, of all of them when none is named.
   void reset(const std::vector<std::string>& containers = {}) { resources_.reset(containers); }
 
  private:
+  // Has no threads before its first work: most programs touch no file.
+  class BlockingThreads : public BlockingRunner {
+   public:
+    void run(std::function<void()> work) override;
+
+   private:
+    Mutex mu_;
+    std::unique_ptr<ThreadPool> threads_ TUTTI_GUARDED_BY(mu_);
+  };
+
   const std::vector<DeviceName> devices_;
   const std::string task_name_;
   FileSystem& files_;
@@ -51,7 +63,8 @@ class LocalRuntime {
   Clock& clock_;
   LocalResourceStore resources_;
   Team team_;
-  ThreadPool pool_;  // last: its threads end first
+  ThreadPool pool_;
+  BlockingThreads blocking_;  // last: its threads end first, and give what they have done to the pool
 };
 
 }  // namespace tutti

@@ -90,6 +90,7 @@ Services SessionCompiler::services() {
           .functions = this,
           .clock = &options_.runtime->clock(),
           .files = &options_.runtime->files(),
+          .blocking = &options_.runtime->blocking(),
           .task = options_.runtime->task_name()};
 }
 

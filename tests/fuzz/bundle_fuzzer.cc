@@ -1,0 +1,80 @@
+// libFuzzer target: bytes are the index of a checkpoint (or a slice file); all tensors it names are read.
+// Anything may fail, with a status; nothing may crash, read out of bounds, hang, or take memory that the files do not
+// account for.
+//
+// Random bytes rarely match a checksum, so the input is a list of keys and values, of which the target makes a table
+// whose checksums are right; one input in eight is taken as the file itself. The data file is always the same, and
+// nothing is on disk.
+#include <google/protobuf/stubs/logging.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "memory_files.h"
+#include "tutti/io/bundle_reader.h"
+#include "tutti/io/internal/coding.h"
+#include "tutti/io/slice_file.h"
+#include "tutti/io/table_writer.h"
+
+// What a file may make the reader allocate is bounded by the files, which are small.
+extern "C" const char* __asan_default_options() { return "max_allocation_size_mb=64:detect_leaks=0"; }
+
+namespace tutti {
+namespace {
+
+constexpr std::string_view kPrefix = "/model";
+
+// Pairs, each with its lengths as varints; the order of keys is put right.
+std::string table_of(std::string_view input) {
+  std::map<std::string, std::string> entries;
+  ByteCursor cursor(input);
+  std::uint64_t key_bytes = 0, value_bytes = 0;
+  std::string_view key, value;
+  while (cursor.varint64(&key_bytes) && cursor.varint64(&value_bytes) && cursor.bytes(key_bytes, &key) &&
+         cursor.bytes(value_bytes, &value)) {
+    entries.emplace(key, value);
+  }
+  std::string bytes;
+  fuzz::MemoryWritableFile file(bytes);
+  TableWriter table(file);
+  for (const auto& [k, v] : entries) (void)table.add(k, v);
+  (void)table.finish();
+  return bytes;
+}
+
+template <typename Reader>
+void read_all(const Reader& reader) {
+  for (const std::string& name : reader.names()) {
+    (void)reader.read(name);
+    (void)reader.read_slice(name, TensorSlice({{0, 1}}));
+    (void)reader.read_slice(name, TensorSlice({{1, 2}, {}}));
+  }
+}
+
+void read_everything(const std::string& table) {
+  fuzz::MemoryFileSystem files;
+  std::string data(256, '\0');
+  for (std::size_t i = 0; i < data.size(); ++i) data[i] = static_cast<char>(i);
+  files.put(std::string(kPrefix) + ".index", table);
+  files.put(std::string(kPrefix) + ".data-00000-of-00001", data);
+  if (const auto bundle = BundleReader::open(files, std::string(kPrefix)); bundle.ok()) read_all(**bundle);
+  if (const auto old = SliceFileReader::open(files, std::string(kPrefix) + ".index"); old.ok()) read_all(**old);
+}
+
+}  // namespace
+}  // namespace tutti
+
+extern "C" int LLVMFuzzerInitialize(int*, char***) {
+  google::protobuf::SetLogHandler(nullptr);
+  return 0;
+}
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size == 0) return 0;
+  const std::string_view input(reinterpret_cast<const char*>(data) + 1, size - 1);
+  tutti::read_everything(data[0] % 8 == 0 ? std::string(input) : tutti::table_of(input));
+  return 0;
+}

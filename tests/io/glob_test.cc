@@ -1,0 +1,56 @@
+#include "tutti/io/glob.h"
+
+#include "tests/io/io_support.h"
+
+namespace tutti {
+namespace {
+
+using testing::spill;
+
+TEST(Glob, Matches) {
+  EXPECT_TRUE(glob_matches("", ""));
+  EXPECT_TRUE(glob_matches("*", ""));
+  EXPECT_TRUE(glob_matches("a*b*c", "aXbYbZc"));
+  EXPECT_FALSE(glob_matches("a*b*c", "aXbYbZ"));
+  EXPECT_TRUE(glob_matches("?[0-9a-c]?", "xbz"));
+  EXPECT_FALSE(glob_matches("?[0-9a-c]?", "xdz"));
+  EXPECT_TRUE(glob_matches("[!x]", "y"));
+  EXPECT_FALSE(glob_matches("[^x]", "x"));
+  EXPECT_TRUE(glob_matches("[]]", "]"));
+  EXPECT_TRUE(glob_matches("f[[]1]", "f[1]"));
+  EXPECT_TRUE(glob_matches("f\\[1\\]", "f[1]"));
+  EXPECT_TRUE(glob_matches("[a\\]]", "]"));
+  EXPECT_TRUE(glob_matches("[ab", "[ab"));  // never closed: literal
+  EXPECT_TRUE(glob_matches("a\\", "a\\"));
+  EXPECT_TRUE(glob_matches("*", ".hidden"));
+  EXPECT_FALSE(glob_matches("a", "ab"));
+}
+
+TEST(Glob, NeverSlow) {
+  std::string pattern;
+  for (int i = 0; i < 100; ++i) pattern += "*a";
+  EXPECT_FALSE(glob_matches(pattern + "b", std::string(250, 'a')));
+}
+
+TEST(Glob, Paths) {
+  TempDirectory directory;
+  FileSystem& fs = local_file_system();
+  const std::string d = directory.path();
+  spill(d + "/f[1].txt", "");
+  spill(d + "/.hidden", "");
+  ASSERT_OK(fs.make_directories(d + "/sub/deep"));
+  spill(d + "/sub/f2.txt", "");
+  using Paths = std::vector<std::string>;
+  EXPECT_EQ(glob(fs, d + "/*"), (Paths{d + "/.hidden", d + "/f[1].txt", d + "/sub"}));
+  EXPECT_EQ(glob(fs, d + "/f\\[1\\].txt"), Paths{d + "/f[1].txt"});
+  EXPECT_EQ(glob(fs, d + "/*/f?.txt"), Paths{d + "/sub/f2.txt"});
+  EXPECT_EQ(glob(fs, d + "/s*/d*"), Paths{d + "/sub/deep"});
+  EXPECT_EQ(glob(fs, d + "/sub/f2.txt"), Paths{d + "/sub/f2.txt"});
+  EXPECT_EQ(glob(fs, d + "/sub/"), Paths{d + "/sub/"});
+  EXPECT_EQ(glob(fs, d + "/f*/x"), Paths{});
+  EXPECT_EQ(glob(fs, d + "/nothing"), Paths{});
+  EXPECT_EQ(glob(fs, ""), Paths{});
+}
+
+}  // namespace
+}  // namespace tutti

@@ -1,0 +1,11 @@
+// The families of ops that reach out of the graph into the machine. Part of register_all_ops.
+#pragma once
+
+namespace tutti {
+
+class OpTable;
+
+void register_checkpoint_ops(OpTable& ops);  // SaveV2, RestoreV2 and their kin
+void register_file_ops(OpTable& ops);        // ReadFile, WriteFile, MatchingFiles
+
+}  // namespace tutti
