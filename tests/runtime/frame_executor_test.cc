@@ -154,5 +154,35 @@ TEST_F(FrameExecutorTest, ALoopMayWaitInADequeue) {
   EXPECT_EQ(result, 12.0f);
 }
 
+// What a graph that cannot run says, or "" when it ran.
+std::string error_of(Graph& graph, const std::vector<TensorName>& fetches, const std::vector<NodeName>& targets = {}) {
+  auto out = LocalSession(graph).try_run({}, fetches, targets);
+  if (out.ok()) return "";
+  EXPECT_EQ(out.status().code(), Code::kInvalidArgument);
+  return out.status().message();
+}
+
+#define EXPECT_HAS(text, part) EXPECT_NE((text).find(part), std::string::npos) << text
+
+TEST_F(FrameExecutorTest, AMergeContinuesItsOwnLoopOnly) {
+  // Both loops are whole but for the back edge of the first, which comes out of the second.
+  Node* merge = graph_
+                    .add_exact({.op = "Merge",
+                                .name = "a/Merge",
+                                .inputs = {enter(scalar(0), "a"), Output()},
+                                .attrs = {{"T", DType::kFloat}, {"N", 2}}})
+                    .value_or_throw();
+  Output condition = op1("LoopCond", {less(merge->output(), enter(scalar(3), "a", true))});
+  Output end = op1("Exit", {add_op(graph_, "Switch", {merge->output(), condition})->output(0)});
+  Output wide = enter(scalar(1), "b");
+  for (int i = 0; i < 20; ++i) wide = neg(wide);  // more nodes than loop "a" has
+  throw_if_error(graph_.set_input(*merge, 1, op1("NextIteration", {wide})));
+  const std::string error = error_of(graph_, {end});
+  EXPECT_HAS(error, "a/Merge");
+  EXPECT_HAS(error, "NextIteration");
+  EXPECT_HAS(error, "loop \"a\"");
+  EXPECT_HAS(error, "loop \"b\"");
+}
+
 }  // namespace
 }  // namespace tutti

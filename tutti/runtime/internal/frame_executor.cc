@@ -115,7 +115,10 @@ class FrameExecutable : public Executable {
   FrameExecutable(NodeTable table, ThreadPool* pool) : table_(std::move(table)), pool_(pool) {}
   Status assign_frames();
   Result<int> frame_of_inputs(std::size_t item);
+  Status check_back_edges() const;
   int child_frame(int parent, const Node& enter);
+  // `loop "name"`, or that it is outside of every loop.
+  std::string describe_frame(int frame) const;
   void connect();
 
   NodeTable table_;
@@ -142,6 +145,7 @@ Role role_of(const Node& node) {
 Result<std::unique_ptr<Executable>> FrameExecutable::create(NodeTable table, ThreadPool* pool) {
   auto executable = std::unique_ptr<FrameExecutable>(new FrameExecutable(std::move(table), pool));
   TUTTI_RETURN_IF_ERROR(executable->assign_frames());
+  TUTTI_RETURN_IF_ERROR(executable->check_back_edges());
   executable->connect();
   return std::unique_ptr<Executable>(std::move(executable));
 }
@@ -167,6 +171,11 @@ Result<int> FrameExecutable::frame_of_inputs(std::size_t i) {
   for (const InputEdge& edge : table_.inputs[i]) TUTTI_RETURN_IF_ERROR(visit(edge.from));
   for (int from : table_.control_inputs[i]) TUTTI_RETURN_IF_ERROR(visit(from));
   return std::max(frame, 0);
+}
+
+std::string FrameExecutable::describe_frame(int frame) const {
+  if (frame == 0) return "no loop";
+  return str_cat("loop \"", printable(frames_[frame].name), "\"");
 }
 
 int FrameExecutable::child_frame(int parent, const Node& enter) {
@@ -210,6 +219,20 @@ Status FrameExecutable::assign_frames() {
     most_inputs = std::max(most_inputs, table_.inputs[i].size());
   }
   all_last_use_.assign(most_inputs, 1);
+  return {};
+}
+
+// A Merge gets its frame from the inputs that come before it; those that come after it must agree.
+Status FrameExecutable::check_back_edges() const {
+  for (std::size_t i = 0; i < items_.size(); ++i) {
+    for (const InputEdge& edge : table_.inputs[i]) {
+      const Item& source = items_[edge.from];
+      if (source.role != Role::kNextIteration || source.frame == items_[i].frame) continue;
+      return invalid_argument(table_.items[i].node->describe(), ", in ", describe_frame(items_[i].frame),
+                              ", continues ", table_.items[edge.from].node->describe(), ", which is in ",
+                              describe_frame(source.frame));
+    }
+  }
   return {};
 }
 
