@@ -184,5 +184,26 @@ TEST_F(FrameExecutorTest, AMergeContinuesItsOwnLoopOnly) {
   EXPECT_HAS(error, "loop \"b\"");
 }
 
+// `value` carried into `depth` loops, one inside the other; `inside` made of it there is carried out again.
+template <typename Inside>
+Output nested(Output value, int depth, Inside inside) {
+  for (int i = 0; i < depth; ++i) value = enter(value, "level" + std::to_string(i));
+  value = inside(value);
+  for (int i = 0; i < depth; ++i) value = op1("Exit", {value});
+  return value;
+}
+
+TEST_F(FrameExecutorTest, LoopsNestAThousandDeepAndNoDeeper) {
+  EXPECT_EQ(run(nested(scalar(2), 1000, [](Output x) { return neg(x); })), -2.0f);
+  Output failing = nested(scalar(0), 1000, [](Output x) {
+    return op1("CheckNumerics", {log(neg(x) - 1.0)}, {{"message", "all frames are open now"}});
+  });
+  EXPECT_HAS(error_of(graph_, {failing}), "all frames are open now");
+  for (int depth : {1001, 20000}) {
+    Output deep = nested(scalar(2), depth, [](Output x) { return neg(x); });
+    EXPECT_HAS(error_of(graph_, {deep}), "nested more than 1000 deep") << depth;
+  }
+}
+
 }  // namespace
 }  // namespace tutti

@@ -34,6 +34,10 @@ enum class Role : std::uint8_t { kPlain, kSwitch, kMerge, kEnter, kExit, kNextIt
 
 constexpr int kControl = -1;
 
+// Loops inside one another. Real graphs have a handful; each level costs a run a frame, and a graph that has this
+// many was made to hurt.
+constexpr int kMaxLoopDepth = 1000;
+
 struct OutEdge {
   int to = 0;
   int output = kControl;  // of this item, or kControl
@@ -58,6 +62,7 @@ struct Item {
 
 struct FrameDef {
   int parent = -1;
+  int depth = 0;
   std::string name;
   std::vector<int> items;
   std::vector<int> exits;
@@ -181,7 +186,7 @@ std::string FrameExecutable::describe_frame(int frame) const {
 int FrameExecutable::child_frame(int parent, const Node& enter) {
   const std::string& name = enter.attr<std::string>("frame_name");
   auto [it, is_new] = frame_by_name_.try_emplace({parent, name}, static_cast<int>(frames_.size()));
-  if (is_new) frames_.push_back({.parent = parent, .name = name});
+  if (is_new) frames_.push_back({.parent = parent, .depth = frames_[parent].depth + 1, .name = name});
   FrameDef& def = frames_[it->second];
   ++def.num_enters;
   const std::int64_t parallel = enter.attr<std::int64_t>("parallel_iterations");
@@ -202,6 +207,9 @@ Status FrameExecutable::assign_frames() {
     if (item.role == Role::kEnter) {
       item.constant_enter = node.attr<bool>("is_constant");
       item.child_frame = child_frame(item.frame, node);
+      if (frames_[item.child_frame].depth > kMaxLoopDepth) {
+        return invalid_argument(node.describe(), ": loops are nested more than ", kMaxLoopDepth, " deep");
+      }
     }
     if ((item.role == Role::kNextIteration || item.role == Role::kExit) && item.frame == 0) {
       return invalid_argument(node.describe(), ": outside of every loop");
@@ -297,8 +305,10 @@ class FrameExecution {
   Iteration& open_iteration(Frame& frame);
   void to_next_iteration(Iteration& iteration, Token token);
   void release(Iteration& iteration);
-  void collect(Frame& frame);
+  void settle(Frame& frame);
+  bool collect(Frame& frame);
   void end_frame(Frame& frame);
+  void drop_frames();
   void fail(const Status& status);
   void finish();
 
@@ -490,7 +500,7 @@ void FrameExecution::propagate(Iteration& iteration, const Item& item, std::vect
   }
   if (child != nullptr) {
     --child->pending_enters;
-    collect(*child);
+    settle(*child);
   }
 }
 
@@ -575,14 +585,26 @@ void FrameExecution::to_next_iteration(Iteration& iteration, Token token) {
 // One thing that kept the iteration open has ended.
 void FrameExecution::release(Iteration& iteration) {
   --iteration.outstanding;
-  collect(*iteration.frame);
+  settle(*iteration.frame);
 }
 
-// Drops finished iterations from the old end, opens what waited for that, and ends the frame when nothing is left.
-void FrameExecution::collect(Frame& frame) {
-  if (frame.pending_enters > 0 || frame.parent == nullptr) return;
-  while (!frame.iterations.empty() && frame.iterations.front().outstanding == 0) {
-    if (frame.iterations.size() == 1 && frame.deferred.empty()) return end_frame(frame);
+// Ends the frame when nothing is left in it, then those around it for which that was the last thing to wait for. A
+// loop, not a recursion: frames nest as deep as the graph says.
+void FrameExecution::settle(Frame& innermost) {
+  Frame* frame = &innermost;
+  while (collect(*frame)) {
+    Iteration& parent = *frame->parent;
+    end_frame(*frame);
+    --parent.outstanding;
+    frame = parent.frame;
+  }
+}
+
+// Drops finished iterations from the old end and opens what waited for that. True when nothing is left in the frame.
+bool FrameExecution::collect(Frame& frame) {
+  if (frame.pending_enters > 0 || frame.parent == nullptr) return false;
+  while (frame.iterations.front().outstanding == 0) {
+    if (frame.iterations.size() == 1 && frame.deferred.empty()) return true;
     frame.iterations.pop_front();
     if (frame.deferred.empty()) continue;
     std::vector<Token> tokens = std::move(frame.deferred);
@@ -590,6 +612,7 @@ void FrameExecution::collect(Frame& frame) {
     Iteration& opened = open_iteration(frame);
     for (Token& token : tokens) deliver(opened, std::move(token));
   }
+  return false;
 }
 
 void FrameExecution::end_frame(Frame& frame) {
@@ -601,7 +624,19 @@ void FrameExecution::end_frame(Frame& frame) {
     }
   }
   parent.children.erase(frame.def_index);
-  release(parent);
+}
+
+// Frames own their iterations, which own frames: dropped from the outside in, so that no destructor meets another.
+void FrameExecution::drop_frames() {
+  std::vector<std::unique_ptr<Frame>> open;
+  open.push_back(std::move(root_));
+  while (!open.empty()) {
+    const std::unique_ptr<Frame> frame = std::move(open.back());
+    open.pop_back();
+    for (Iteration& iteration : frame->iterations) {
+      for (auto& [def, child] : iteration.children) open.push_back(std::move(child));
+    }
+  }
 }
 
 void FrameExecution::fail(const Status& status) {
@@ -618,6 +653,7 @@ void FrameExecution::finish() {
       status_ = invalid_argument("result ", i, " was never computed: its loop is malformed");
   }
   if (!status_.ok()) results_.clear();
+  drop_frames();
   Executable::Done done = std::move(done_);
   Status status = std::move(status_);
   std::vector<Tensor> results = std::move(results_);
