@@ -205,5 +205,34 @@ TEST_F(FrameExecutorTest, LoopsNestAThousandDeepAndNoDeeper) {
   }
 }
 
+TEST_F(FrameExecutorTest, ATargetThatALoopNeverReachesIsAnError) {
+  // The second Enter waits for a dead Exit of its own loop, which is told only when the loop ends.
+  Output first = enter(scalar(1), "loop");
+  Node* branch = add_op(graph_, "Switch", {first, op1("LoopCond", {less(first, first)})});
+  Output never = op1("Exit", {branch->output(1)});
+  Output second = op1("Enter", {never}, {{"frame_name", "loop"}});
+  Output end = op1("Exit", {second});
+  Node* target = add_op(graph_, "NoOp", {}, {}, "target");
+  graph_.add_control_input(*target, *end.node);
+  EXPECT_HAS(error_of(graph_, {}, {target}), "\"target\" never ran");
+  EXPECT_HAS(error_of(graph_, {}, {target}), second.node->name());
+  EXPECT_HAS(error_of(graph_, {end}), "never ran");
+}
+
+TEST_F(FrameExecutorTest, ALoopThatNeverEndsInsideALoopIsAnError) {
+  Output outer = enter(scalar(1), "outer");
+  Output first = op1("Enter", {outer}, {{"frame_name", "inner"}});
+  Node* branch = add_op(graph_, "Switch", {first, op1("LoopCond", {less(first, first)})});
+  Output never = op1("Exit", {branch->output(1)});
+  Output second = op1("Enter", {never}, {{"frame_name", "inner"}});
+  EXPECT_HAS(error_of(graph_, {}, {second.node}), "1 of its 2 Enters");
+}
+
+TEST_F(FrameExecutorTest, ADeadTargetIsNoError) {
+  Node* branch = add_op(graph_, "Switch", {scalar(1), constant(graph_, Tensor::scalar(true))});
+  Output untaken = neg(branch->output(0));
+  EXPECT_EQ(error_of(graph_, {}, {untaken.node}), "");
+}
+
 }  // namespace
 }  // namespace tutti

@@ -309,6 +309,8 @@ class FrameExecution {
   bool collect(Frame& frame);
   void end_frame(Frame& frame);
   void drop_frames();
+  bool became_ready(const Iteration& iteration, int item) const;
+  Status check_nothing_waits() const;
   void fail(const Status& status);
   void finish();
 
@@ -646,8 +648,48 @@ void FrameExecution::fail(const Status& status) {
   step_.cancellation->cancel(status);
 }
 
+// REQUIRES: `iteration` is the only one of its frame so far.
+bool FrameExecution::became_ready(const Iteration& iteration, int index) const {
+  const Item& item = plan_.items_[index];
+  if (iteration.pending[item.local] > 0) return false;
+  if (item.role != Role::kMerge) return true;
+  return iteration.taken[item.local] != 0 || iteration.dead[item.local] == item.merge_entries;
+}
+
+// A sound graph brings every node outside of loops a token, dead or not, and ends every loop. In one that does not,
+// what never ran is an error even when nobody wants its value. Names what waits first and, of what waits for that, the
+// last: the target or fetch.
+Status FrameExecution::check_nothing_waits() const {
+  const Iteration* iteration = &root_->iterations.front();
+  const Node* first = nullptr;
+  const Node* last = nullptr;
+  for (int index : root_->def->items) {
+    if (became_ready(*iteration, index)) continue;
+    last = plan_.table_.items[index].node;
+    if (first == nullptr) first = last;
+  }
+  if (first != nullptr) {
+    return invalid_argument(last->describe(), " never ran: its loop is malformed, ", first->describe(),
+                            " did not get all its inputs");
+  }
+  // Only a loop that still waits for an Enter stays open, and keeps those around it open.
+  while (!iteration->children.empty()) {
+    const Frame& frame = *iteration->children.begin()->second;
+    if (frame.pending_enters > 0) {
+      return invalid_argument("loop \"", printable(frame.def->name), "\" never ran to its end: ", frame.pending_enters,
+                              " of its ", frame.def->num_enters, " Enters did not get their inputs");
+    }
+    auto open = std::find_if(frame.iterations.begin(), frame.iterations.end(),
+                             [](const Iteration& it) { return !it.children.empty(); });
+    if (open == frame.iterations.end()) break;
+    iteration = &*open;
+  }
+  return {};
+}
+
 void FrameExecution::finish() {
   std::unique_ptr<FrameExecution> self(this);
+  if (status_.ok()) status_ = check_nothing_waits();
   for (std::size_t i = 0; i < results_.size() && status_.ok(); ++i) {
     if (!results_[i].has_value())
       status_ = invalid_argument("result ", i, " was never computed: its loop is malformed");
