@@ -1,11 +1,20 @@
 #include "tutti/runtime/local_rendezvous.h"
 
+#include <algorithm>
+#include <optional>
+
 namespace tutti {
 
 LocalRendezvous::~LocalRendezvous() { abort(cancelled("the rendezvous is gone")); }
 
+void LocalRendezvous::Request::answer(const Status& status, Tensor value, bool dead) {
+  // Before `done`, which may end the step and the cancellation with it.
+  cancellation->deregister(token);
+  done(status, std::move(value), dead);
+}
+
 Status LocalRendezvous::send(const std::string& key, Tensor value, bool dead) {
-  Done done;
+  std::optional<Request> request;
   Status overflow;
   {
     MutexLock lock(mu_);
@@ -20,7 +29,7 @@ Status LocalRendezvous::send(const std::string& key, Tensor value, bool dead) {
         sent_[key].push_back({std::move(value), dead});
       }
     } else {
-      done = std::move(asked->second.front());
+      request = std::move(asked->second.front());
       asked->second.pop_front();
       if (asked->second.empty()) asked_.erase(asked);
     }
@@ -29,20 +38,29 @@ Status LocalRendezvous::send(const std::string& key, Tensor value, bool dead) {
     abort(overflow);
     return overflow;
   }
-  if (done) done({}, std::move(value), dead);
+  if (request) request->answer({}, std::move(value), dead);
   return {};
 }
 
-void LocalRendezvous::recv(const std::string& key, Done done) {
+void LocalRendezvous::recv(const std::string& key, Cancellation& cancellation, Done done) {
+  std::uint64_t id = 0;
+  {
+    MutexLock lock(mu_);
+    id = next_request_++;
+  }
+  Request request{id, &cancellation, cancellation.register_callback([this, key, id] { withdraw(key, id); }),
+                  std::move(done)};
   Status status;
   Item item{};
   {
     MutexLock lock(mu_);
     status = status_;
+    // A callback that came before the request was entered has found nothing; it has set this first.
+    if (status.ok() && (request.token == 0 || cancellation.cancelled())) status = cancellation.status();
     if (status.ok()) {
       auto sent = sent_.find(key);
       if (sent == sent_.end()) {
-        asked_[key].push_back(std::move(done));
+        asked_[key].push_back(std::move(request));
         return;
       }
       item = std::move(sent->second.front());
@@ -51,11 +69,27 @@ void LocalRendezvous::recv(const std::string& key, Done done) {
       if (sent->second.empty()) sent_.erase(sent);
     }
   }
-  done(status, std::move(item.value), item.dead);
+  request.answer(status, std::move(item.value), item.dead);
+}
+
+// Called by the request's cancellation.
+void LocalRendezvous::withdraw(const std::string& key, std::uint64_t id) {
+  std::optional<Request> request;
+  {
+    MutexLock lock(mu_);
+    auto asked = asked_.find(key);
+    if (asked == asked_.end()) return;
+    auto it = std::find_if(asked->second.begin(), asked->second.end(), [id](const Request& r) { return r.id == id; });
+    if (it == asked->second.end()) return;
+    request = std::move(*it);
+    asked->second.erase(it);
+    if (asked->second.empty()) asked_.erase(asked);
+  }
+  request->answer(request->cancellation->status(), {}, false);
 }
 
 void LocalRendezvous::abort(Status cause) {
-  std::unordered_map<std::string, std::deque<Done>> asked;
+  std::unordered_map<std::string, std::deque<Request>> asked;
   std::unordered_map<std::string, std::deque<Item>> sent;  // destroyed after the lock is gone
   {
     MutexLock lock(mu_);
@@ -66,7 +100,7 @@ void LocalRendezvous::abort(Status cause) {
     waiting_bytes_ = 0;
   }
   for (auto& [key, waiting] : asked) {
-    for (Done& done : waiting) done(cause, {}, false);
+    for (Request& request : waiting) request.answer(cause, {}, false);
   }
 }
 

@@ -1,6 +1,5 @@
 #include "tutti/kernels/cpu/boundary.h"
 
-#include <atomic>
 #include <cmath>
 #include <cstdio>
 #include <memory>
@@ -160,14 +159,6 @@ class Send : public Kernel {
   const std::string key_;
 };
 
-// One receive under way. The value and a cancellation race; the first to arrive answers.
-struct PendingRecv {
-  AsyncKernel::Done done;
-  std::atomic<bool> answered{false};  // exchange: whoever finds false owns `done` and the context
-
-  bool claim() { return !answered.exchange(true, std::memory_order_acq_rel); }
-};
-
 class Recv : public AsyncKernel {
  public:
   explicit Recv(const KernelInit& init) : key_(key_of(init)), dtype_(init.attr<DType>("tensor_type")) {}
@@ -175,19 +166,11 @@ class Recv : public AsyncKernel {
   void compute_async(KernelContext& ctx, Done done) override {
     Rendezvous* rendezvous = ctx.step().rendezvous;
     if (rendezvous == nullptr) return done(no_rendezvous());
-    auto pending = std::make_shared<PendingRecv>();
-    pending->done = std::move(done);
-    Cancellation& cancellation = ctx.cancellation();
-    const Cancellation::Token token = cancellation.register_callback([pending, &cancellation] {
-      if (pending->claim()) pending->done(cancellation.status());
-    });
-    if (token == 0) return pending->done(cancellation.status());
-    rendezvous->recv(key_, [this, pending, token, &ctx](Status status, Tensor value, bool dead) {
-      if (!pending->claim()) return;  // the step was cancelled: ctx may be gone
-      ctx.cancellation().deregister(token);
-      if (status.ok() && !dead) status = receive(ctx, std::move(value));
-      pending->done(std::move(status));
-    });
+    rendezvous->recv(key_, ctx.cancellation(),
+                     [this, &ctx, done = std::move(done)](Status status, Tensor value, bool dead) {
+                       if (status.ok() && !dead) status = receive(ctx, std::move(value));
+                       done(std::move(status));
+                     });
   }
 
  private:
