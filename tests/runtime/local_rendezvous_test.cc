@@ -5,6 +5,9 @@
 #include <atomic>
 #include <memory>
 #include <thread>
+#include <vector>
+
+#include "tutti/kernels/resources/tensor_list.h"
 
 namespace tutti {
 namespace {
@@ -118,6 +121,36 @@ TEST(LocalRendezvous, ARequestIsAnsweredOnceWhoeverComesFirst) {
     rendezvous.abort(aborted("over"));
     EXPECT_EQ(calls, 1);
   }
+}
+
+TEST(LocalRendezvous, StringsAndListsCountWhatTheyHold) {
+  const Tensor text = Tensor::scalar(std::string(900, 'x'));
+  const Tensor list = Tensor::scalar(Variant(std::make_shared<TensorList>(
+      DType::kFloat, PartialShape{}, std::vector<Tensor>{Tensor(DType::kFloat, {200}), Tensor() /* never set */})));
+  const Tensor list_of_lists =
+      Tensor::scalar(Variant(std::make_shared<TensorList>(DType::kVariant, PartialShape{}, std::vector<Tensor>{list})));
+  for (const Tensor& value : {text, list, list_of_lists}) {
+    LocalRendezvous rendezvous(1000);
+    for (int i = 0; i < 3; ++i) {  // received ones no longer count
+      ASSERT_TRUE(rendezvous.send("a", value, false).ok());
+      Arrival arrival;
+      rendezvous.recv("a", never, arrival.done());
+      ASSERT_EQ(arrival.calls, 1);
+    }
+    ASSERT_TRUE(rendezvous.send("a", value, false).ok());
+    EXPECT_EQ(rendezvous.send("b", value, false).code(), Code::kResourceExhausted);
+  }
+}
+
+TEST(LocalRendezvous, AListThatHoldsAnotherTwiceManyTimesOverCountsOnce) {
+  Tensor value = Tensor::scalar(1.0f);
+  for (int i = 0; i < 64; ++i) {
+    const DType dtype = value.dtype();
+    value =
+        Tensor::scalar(Variant(std::make_shared<TensorList>(dtype, PartialShape{}, std::vector<Tensor>{value, value})));
+  }
+  LocalRendezvous rendezvous(1 << 20);
+  EXPECT_TRUE(rendezvous.send("a", value, false).ok());
 }
 
 }  // namespace

@@ -2,8 +2,39 @@
 
 #include <algorithm>
 #include <optional>
+#include <unordered_set>
+#include <vector>
+
+#include "tutti/kernels/resources/tensor_list.h"
 
 namespace tutti {
+namespace {
+
+// What the tensor keeps alive: its elements, the characters of strings, the tensors in lists. Lists may hold lists, so
+// a work list; and the same list many times, so each counts once.
+std::size_t held_bytes(const Tensor& tensor) {
+  std::size_t bytes = 0;
+  std::vector<Tensor> open{tensor};
+  std::unordered_set<const TensorList*> seen;
+  while (!open.empty()) {
+    const Tensor next = std::move(open.back());
+    open.pop_back();
+    if (!next.has_value()) continue;
+    bytes += next.bytes();
+    if (next.dtype() == DType::kString) {
+      for (const std::string& text : next.flat<std::string>()) bytes += text.size();
+    } else if (next.dtype() == DType::kVariant) {
+      for (const Variant& element : next.flat<Variant>()) {
+        const auto* list = element.get<TensorList>();
+        if (list == nullptr || !seen.insert(list).second) continue;
+        for (Tensor& item : list->items()) open.push_back(std::move(item));
+      }
+    }
+  }
+  return bytes;
+}
+
+}  // namespace
 
 LocalRendezvous::~LocalRendezvous() { abort(cancelled("the rendezvous is gone")); }
 
@@ -16,17 +47,18 @@ void LocalRendezvous::Request::answer(const Status& status, Tensor value, bool d
 Status LocalRendezvous::send(const std::string& key, Tensor value, bool dead) {
   std::optional<Request> request;
   Status overflow;
+  const std::size_t bytes = held_bytes(value);
   {
     MutexLock lock(mu_);
     if (!status_.ok()) return status_;
     auto asked = asked_.find(key);
     if (asked == asked_.end()) {
-      waiting_bytes_ += value.bytes();
+      waiting_bytes_ += bytes;
       if (waiting_bytes_ > limit_bytes_) {
         overflow = resource_exhausted("sending \"", printable(key), "\": ", waiting_bytes_,
                                       " bytes wait to be received, more than the limit of ", limit_bytes_);
       } else {
-        sent_[key].push_back({std::move(value), dead});
+        sent_[key].push_back({std::move(value), bytes, dead});
       }
     } else {
       request = std::move(asked->second.front());
@@ -64,7 +96,7 @@ void LocalRendezvous::recv(const std::string& key, Cancellation& cancellation, D
         return;
       }
       item = std::move(sent->second.front());
-      waiting_bytes_ -= item.value.bytes();
+      waiting_bytes_ -= item.bytes;
       sent->second.pop_front();
       if (sent->second.empty()) sent_.erase(sent);
     }

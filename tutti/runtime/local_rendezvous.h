@@ -14,7 +14,8 @@
 namespace tutti {
 
 // Keeps what was sent until it is asked for and who asked until it is sent. What waits to be received may
-// take at most `limit_bytes`; sending more aborts everything with kResourceExhausted. Thread-safe.
+// take at most `limit_bytes`, strings and lists counted with what they hold; sending more aborts everything with
+// kResourceExhausted. Thread-safe.
 class LocalRendezvous : public Rendezvous {
  public:
   explicit LocalRendezvous(std::size_t limit_bytes = std::size_t{4} << 30) : limit_bytes_(limit_bytes) {}
@@ -28,7 +29,8 @@ class LocalRendezvous : public Rendezvous {
  private:
   struct Item {
     Tensor value;
-    bool dead;
+    std::size_t bytes = 0;
+    bool dead = false;
   };
   // Whoever takes a request out of asked_ answers it, and lets go of the cancellation before that.
   struct Request {
