@@ -4,6 +4,8 @@
 // stands for a value of an untaken branch. The rules:
 //   * A node runs when all its inputs have arrived in one iteration; if one is dead it does not run, and all
 //     its outputs are dead.
+//   * A transfer runs even then: a Send tells the other end that its value is dead, and a Recv takes what is sent.
+//     What it receives may be dead too.
 //   * Switch gives its input to one output; the other is dead.
 //   * Merge runs on its first live input, or is dead once every input that can arrive in this iteration is
 //     dead. (Of a loop's Merge those are, in iteration 0, the inputs that are not NextIterations; later, those that
@@ -47,6 +49,7 @@ struct OutEdge {
 struct Item {
   Role role = Role::kPlain;
   bool ignores_dead_control = false;
+  bool is_transfer = false;
   bool constant_enter = false;
   int frame = 0;        // definition, of where it runs
   int child_frame = 0;  // of an Enter
@@ -202,7 +205,8 @@ Status FrameExecutable::assign_frames() {
     const Node& node = *table_.items[i].node;
     Item& item = items_[i];
     item.role = role_of(node);
-    item.ignores_dead_control = node.op_name() == "ControlTrigger";
+    item.ignores_dead_control = node.op().has(kIgnoresDeadControl);
+    item.is_transfer = node.op().has(kTransfer);
     TUTTI_ASSIGN_OR_RETURN(item.frame, frame_of_inputs(i));
     if (item.role == Role::kEnter) {
       item.constant_enter = node.attr<bool>("is_constant");
@@ -280,7 +284,7 @@ class FrameExecution {
     int item;
   };
   struct AsyncCall {
-    AsyncCall(Ready r, std::vector<Value> o, const KernelContext::Frame& f, StepScope& s)
+    AsyncCall(const Ready& r, std::vector<Value> o, const KernelContext::Frame& f, StepScope& s)
         : ready(r), outputs(std::move(o)), context(s, with_outputs(f)) {}
     KernelContext::Frame with_outputs(KernelContext::Frame f) {
       f.outputs = outputs.data();
@@ -296,7 +300,8 @@ class FrameExecution {
   void run_ready(const Ready& ready);
   Status run_kernel(const Ready& ready, std::vector<Value>& outputs, bool& pending);
   Status read_inputs(const Ready& ready);
-  void end_item(const Ready& ready, std::vector<Value>& outputs, bool dead);
+  bool is_dead_node(const Ready& ready) const;
+  void end_item(const Ready& ready, std::vector<Value>& outputs);
   void propagate(Iteration& iteration, const Item& item, std::vector<Value>& outputs, bool dead);
   void deliver(Iteration& iteration, Token token);
   void deliver_merge(Iteration& iteration, const Item& item, Token token);
@@ -369,30 +374,30 @@ void FrameExecution::drive() {
       if (!call->status.ok()) {
         fail(annotate(*plan_.table_.items[call->ready.item].node, call->status));
       } else {
-        end_item(call->ready, call->outputs, false);
+        end_item(call->ready, call->outputs);
       }
     }
   }
 }
 
+bool FrameExecution::is_dead_node(const Ready& ready) const {
+  const Item& item = plan_.items_[ready.item];
+  if (item.role == Role::kMerge) return ready.iteration->taken[item.local] == 0;
+  return ready.iteration->dead[item.local] != 0;
+}
+
 void FrameExecution::run_ready(const Ready& ready) {
   if (step_.cancellation->cancelled()) return fail(step_.cancellation->status());
-  const Item& item = plan_.items_[ready.item];
   const NodeItem& node = plan_.table_.items[ready.item];
-  const bool dead =
-      item.role == Role::kMerge ? ready.iteration->taken[item.local] == 0 : ready.iteration->dead[item.local] != 0;
   std::vector<Value> outputs(node.num_outputs);
-  if (dead) {
-    if (node.kind == NodeKind::kRetval) {
-      return fail(invalid_argument(node.node->describe(), ": result ", node.index,
-                                   " has no value: it lies on a branch that was not taken"));
-    }
-    return end_item(ready, outputs, true);
+  if (is_dead_node(ready) && !plan_.items_[ready.item].is_transfer) {
+    if (node.kind == NodeKind::kRetval) return fail(dead_result(node));
+    return end_item(ready, outputs);
   }
   bool pending = false;
   Status status = run_kernel(ready, outputs, pending);
   if (!status.ok()) return fail(annotate(*node.node, status));
-  if (!pending) end_item(ready, outputs, false);
+  if (!pending) end_item(ready, outputs);
 }
 
 Status FrameExecution::read_inputs(const Ready& ready) {
@@ -400,7 +405,7 @@ Status FrameExecution::read_inputs(const Ready& ready) {
   for (std::size_t k = 0; k < item.reads.size(); ++k) {
     if (!item.reads[k]) continue;
     Value& value = ready.iteration->values[item.input_index[k]];
-    if (item.role == Role::kMerge && is_dead(value)) continue;
+    if ((item.role == Role::kMerge || item.is_transfer) && is_dead(value)) continue;
     TUTTI_RETURN_IF_ERROR(read_reference(value, &value.tensor));
     value.ref.reset();
   }
@@ -455,9 +460,11 @@ Status FrameExecution::run_kernel(const Ready& ready, std::vector<Value>& output
   return {};
 }
 
-void FrameExecution::end_item(const Ready& ready, std::vector<Value>& outputs, bool dead) {
+void FrameExecution::end_item(const Ready& ready, std::vector<Value>& outputs) {
   const Item& item = plan_.items_[ready.item];
   Iteration& iteration = *ready.iteration;
+  bool dead = is_dead_node(ready);
+  if (item.is_transfer) dead = dead || std::any_of(outputs.begin(), outputs.end(), is_dead);
   for (std::uint32_t index : item.input_index) iteration.values[index] = {};
   propagate(iteration, item, outputs, dead);
   release(iteration);
