@@ -123,5 +123,76 @@ TEST_F(DeadValuesTest, AMergeTakesTheReceivedBranchThatIsAlive) {
   EXPECT_FALSE(out.has_value());
 }
 
+TEST_F(DeadValuesTest, ADeadResultIsAnErrorAlsoWithoutControlFlow) {
+  auto executable = compiled({neg(recv("a")).name()}, {});
+  for (int i = 0; i < 3; ++i) {  // a run leaves nothing behind for the next
+    Outcome dead = run(*executable, {{"a", Tensor()}});
+    EXPECT_EQ(dead.status.code(), Code::kInvalidArgument);
+    EXPECT_NE(dead.status.message().find("not taken"), std::string::npos) << dead.status.message();
+    Outcome live = run(*executable, {{"a", Tensor::scalar(2.0f)}});
+    ASSERT_TRUE(live.status.ok()) << live.status.to_string();
+    EXPECT_EQ(live.results[0].scalar<float>(), -2.0f);
+  }
+}
+
+TEST_F(DeadValuesTest, DeadnessReachesWhatNeedsItAndNothingElse) {
+  Output a = recv("a");
+  Output b = recv("b");
+  const std::string of_a = send(neg(a), "of_a");
+  const std::string of_both = send(neg(a) + b, "of_both");
+  const std::string of_b = send(neg(b) * scalar(2), "of_b");
+  Output after = identity(scalar(7));
+  graph_.add_control_input(*after.node, *neg(a).node);
+  const std::string after_a = send(after, "after_a");
+  auto executable = compiled({neg(b).name()}, {of_a, of_both, of_b, after_a});
+  for (bool a_lives : {false, true, false}) {
+    Tensor got_a, got_both, got_b, got_after;
+    Outcome out = run(*executable, {{"a", a_lives ? Tensor::scalar(1.0f) : Tensor()}, {"b", Tensor::scalar(4.0f)}},
+                      {{"of_a", &got_a}, {"of_both", &got_both}, {"of_b", &got_b}, {"after_a", &got_after}});
+    ASSERT_TRUE(out.status.ok()) << out.status.to_string();
+    EXPECT_EQ(out.results[0].scalar<float>(), -4.0f);
+    EXPECT_EQ(got_b.scalar<float>(), -8.0f);
+    EXPECT_EQ(got_a.has_value(), a_lives);
+    EXPECT_EQ(got_both.has_value(), a_lives);
+    EXPECT_EQ(got_after.has_value(), a_lives);
+    if (a_lives) EXPECT_EQ(got_both.scalar<float>(), 3.0f);
+  }
+}
+
+TEST_F(DeadValuesTest, WhatWouldWaitDoesNotWhenItIsDead) {
+  Output a = recv("a");
+  Node* queue = add_op(graph_, "FIFOQueueV2", {}, {{"component_types", std::vector<DType>{DType::kFloat}}});
+  Node* next =
+      add_op(graph_, "QueueDequeueV2", {queue->output()}, {{"component_types", std::vector<DType>{DType::kFloat}}});
+  graph_.add_control_input(*next, *a.node);
+  const std::string dequeued = send(next->output(), "dequeued");
+  auto executable = compiled({}, {dequeued});
+  Tensor got = Tensor::scalar(1.0f);
+  EXPECT_TRUE(run(*executable, {{"a", Tensor()}}, {{"dequeued", &got}}).status.ok());
+  EXPECT_FALSE(got.has_value());
+}
+
+TEST_F(DeadValuesTest, ADeadReceiveTakesItsValueAllTheSame) {
+  Output a = recv("a");
+  Output b = recv("b");
+  graph_.add_control_input(*b.node, *neg(a).node);
+  const std::string passed = send(b, "passed");
+  auto executable = compiled({}, {passed});
+  Tensor got = Tensor::scalar(1.0f);
+  EXPECT_TRUE(run(*executable, {{"a", Tensor()}, {"b", Tensor::scalar(2.0f)}}, {{"passed", &got}}).status.ok());
+  EXPECT_FALSE(got.has_value());
+}
+
+TEST_F(DeadValuesTest, AControlTriggerRunsAfterDeadNodes) {
+  Node* trigger = add_op(graph_, "ControlTrigger", {});
+  graph_.add_control_input(*trigger, *neg(recv("a")).node);
+  Output after = identity(scalar(7));
+  graph_.add_control_input(*after.node, *trigger);
+  auto executable = compiled({after.name()}, {});
+  Outcome out = run(*executable, {{"a", Tensor()}});
+  ASSERT_TRUE(out.status.ok()) << out.status.to_string();
+  EXPECT_EQ(out.results[0].scalar<float>(), 7.0f);
+}
+
 }  // namespace
 }  // namespace tutti

@@ -464,7 +464,10 @@ void FrameExecution::end_item(const Ready& ready, std::vector<Value>& outputs) {
   const Item& item = plan_.items_[ready.item];
   Iteration& iteration = *ready.iteration;
   bool dead = is_dead_node(ready);
-  if (item.is_transfer) dead = dead || std::any_of(outputs.begin(), outputs.end(), is_dead);
+  if (item.is_transfer) {  // a receive is dead when its value is, and its value when it is
+    dead = dead || std::any_of(outputs.begin(), outputs.end(), is_dead);
+    if (dead) std::fill(outputs.begin(), outputs.end(), Value());
+  }
   for (std::uint32_t index : item.input_index) iteration.values[index] = {};
   propagate(iteration, item, outputs, dead);
   release(iteration);
