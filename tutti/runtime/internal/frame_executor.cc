@@ -23,6 +23,7 @@
 #include <deque>
 #include <list>
 #include <map>
+#include <string_view>
 #include <utility>
 
 #include "tutti/core/flush_denormals.h"
@@ -78,7 +79,7 @@ struct Frame;
 
 struct Iteration {
   Frame* frame = nullptr;
-  std::int64_t number = 0;
+  LoopPosition position;
   std::vector<int> pending;         // per local item
   std::vector<int> dead;            // dead inputs so far
   std::vector<std::uint8_t> taken;  // of a Merge: ran, or has its live input
@@ -97,6 +98,7 @@ struct Token {
 struct Frame {
   const FrameDef* def = nullptr;
   int def_index = 0;
+  std::uint64_t id = 0;             // 0 for the root
   Iteration* parent = nullptr;      // null for the root
   std::list<Iteration> iterations;  // oldest first
   std::int64_t next_number = 0;
@@ -105,6 +107,16 @@ struct Frame {
   std::vector<Token> deferred;  // for the iteration after the newest, until it may open
   std::vector<bool> exit_fired;
 };
+
+// Tells executions of loops apart, by name and place, as every task that runs a part of one computes it (FNV-1a).
+std::uint64_t frame_id(const LoopPosition& parent, std::string_view name) {
+  std::uint64_t hash = 14695981039346656037u;
+  auto add = [&hash](std::uint64_t byte) { hash = (hash ^ byte) * 1099511628211u; };
+  for (int shift = 0; shift < 64; shift += 8) add((parent.frame >> shift) & 0xff);
+  for (int shift = 0; shift < 64; shift += 8) add((static_cast<std::uint64_t>(parent.iteration) >> shift) & 0xff);
+  for (char c : name) add(static_cast<unsigned char>(c));
+  return hash;
+}
 
 bool is_dead(const Value& value) { return !value.tensor.has_value() && !value.ref; }
 
@@ -432,7 +444,8 @@ Status FrameExecution::run_kernel(const Ready& ready, std::vector<Value>& output
                                    .outputs = outputs.data(),
                                    .output_types = plan_.table_.output_types.data() + node.output_types_begin,
                                    .num_inputs = node.num_inputs,
-                                   .num_outputs = node.num_outputs};
+                                   .num_outputs = node.num_outputs,
+                                   .loop = &ready.iteration->position};
   if (node.kind == NodeKind::kKernel) {
     KernelContext context(step_, frame);
     const std::int64_t start = step_.trace ? step_.trace->now() : 0;
@@ -531,7 +544,7 @@ void FrameExecution::deliver(Iteration& iteration, Token token) {
 void FrameExecution::deliver_merge(Iteration& iteration, const Item& item, Token token) {
   const int local = item.local;
   const bool is_loop_merge = item.merge_backs > 0;
-  const int expected = is_loop_merge && iteration.number > 0 ? item.merge_backs : item.merge_entries;
+  const int expected = is_loop_merge && iteration.position.iteration > 0 ? item.merge_backs : item.merge_entries;
   const bool was_decided = iteration.taken[local] != 0 || iteration.dead[local] == expected;
   if (token.input == kControl) {
     --iteration.pending[local];
@@ -560,6 +573,7 @@ Frame& FrameExecution::child_of(Iteration& iteration, int def) {
     child = std::make_unique<Frame>();
     child->def = &plan_.frames_[def];
     child->def_index = def;
+    child->id = frame_id(iteration.position, child->def->name);
     child->parent = &iteration;
     child->pending_enters = child->def->num_enters;
     child->exit_fired.assign(child->def->exits.size(), false);
@@ -572,7 +586,7 @@ Frame& FrameExecution::child_of(Iteration& iteration, int def) {
 Iteration& FrameExecution::open_iteration(Frame& frame) {
   Iteration& iteration = frame.iterations.emplace_back();
   iteration.frame = &frame;
-  iteration.number = frame.next_number++;
+  iteration.position = {.frame = frame.id, .iteration = frame.next_number++};
   const FrameDef& def = *frame.def;
   iteration.pending.reserve(def.items.size());
   for (int item : def.items) iteration.pending.push_back(plan_.items_[item].initial_pending);
@@ -586,7 +600,7 @@ Iteration& FrameExecution::open_iteration(Frame& frame) {
 void FrameExecution::to_next_iteration(Iteration& iteration, Token token) {
   Frame& frame = *iteration.frame;
   for (Iteration& open : frame.iterations) {
-    if (open.number == iteration.number + 1) return deliver(open, std::move(token));
+    if (open.position.iteration == iteration.position.iteration + 1) return deliver(open, std::move(token));
   }
   if (static_cast<int>(frame.iterations.size()) < frame.def->parallel_iterations) {
     return deliver(open_iteration(frame), std::move(token));

@@ -1,9 +1,10 @@
-// Values of untaken branches that cross a cut edge: bodies with sends and receives, run by both executors.
+// Sends and receives in bodies, run by both executors: values of untaken branches, and loops.
 
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <map>
+#include <set>
 
 #include "tests/support/kernel_runner.h"
 #include "tutti/graph/subgraph.h"
@@ -45,7 +46,7 @@ struct Outcome {
   std::vector<Tensor> results;
 };
 
-class DeadValuesTest : public ::testing::Test {
+class TransferTest : public ::testing::Test {
  protected:
   Output recv(const std::string& name) {
     AttrMap attrs = edge(name);
@@ -99,7 +100,7 @@ class DeadValuesTest : public ::testing::Test {
   Graph graph_{builtin_ops()};
 };
 
-TEST_F(DeadValuesTest, ASendOnAnUntakenBranchSaysSo) {
+TEST_F(TransferTest, ASendOnAnUntakenBranchSaysSo) {
   Node* branch = add_op(graph_, "Switch", {scalar(3), constant(graph_, Tensor::scalar(true))});
   const std::string taken = send(neg(branch->output(1)), "taken");
   const std::string untaken = send(neg(branch->output(0)), "untaken");
@@ -112,7 +113,7 @@ TEST_F(DeadValuesTest, ASendOnAnUntakenBranchSaysSo) {
   EXPECT_FALSE(dead.has_value());
 }
 
-TEST_F(DeadValuesTest, AMergeTakesTheReceivedBranchThatIsAlive) {
+TEST_F(TransferTest, AMergeTakesTheReceivedBranchThatIsAlive) {
   Node* merge = add_op(graph_, "Merge", {neg(recv("a")), recv("b")});
   const std::string passed = send(graph_.find("recv_a")->output(), "passed");
   auto executable = compiled({merge->output(0).name()}, {passed});
@@ -123,7 +124,7 @@ TEST_F(DeadValuesTest, AMergeTakesTheReceivedBranchThatIsAlive) {
   EXPECT_FALSE(out.has_value());
 }
 
-TEST_F(DeadValuesTest, ADeadResultIsAnErrorAlsoWithoutControlFlow) {
+TEST_F(TransferTest, ADeadResultIsAnErrorAlsoWithoutControlFlow) {
   auto executable = compiled({neg(recv("a")).name()}, {});
   for (int i = 0; i < 3; ++i) {  // a run leaves nothing behind for the next
     Outcome dead = run(*executable, {{"a", Tensor()}});
@@ -135,7 +136,7 @@ TEST_F(DeadValuesTest, ADeadResultIsAnErrorAlsoWithoutControlFlow) {
   }
 }
 
-TEST_F(DeadValuesTest, DeadnessReachesWhatNeedsItAndNothingElse) {
+TEST_F(TransferTest, DeadnessReachesWhatNeedsItAndNothingElse) {
   Output a = recv("a");
   Output b = recv("b");
   const std::string of_a = send(neg(a), "of_a");
@@ -159,7 +160,7 @@ TEST_F(DeadValuesTest, DeadnessReachesWhatNeedsItAndNothingElse) {
   }
 }
 
-TEST_F(DeadValuesTest, WhatWouldWaitDoesNotWhenItIsDead) {
+TEST_F(TransferTest, WhatWouldWaitDoesNotWhenItIsDead) {
   Output a = recv("a");
   Node* queue = add_op(graph_, "FIFOQueueV2", {}, {{"component_types", std::vector<DType>{DType::kFloat}}});
   Node* next =
@@ -172,7 +173,7 @@ TEST_F(DeadValuesTest, WhatWouldWaitDoesNotWhenItIsDead) {
   EXPECT_FALSE(got.has_value());
 }
 
-TEST_F(DeadValuesTest, ADeadReceiveTakesItsValueAllTheSame) {
+TEST_F(TransferTest, ADeadReceiveTakesItsValueAllTheSame) {
   Output a = recv("a");
   Output b = recv("b");
   graph_.add_control_input(*b.node, *neg(a).node);
@@ -183,7 +184,7 @@ TEST_F(DeadValuesTest, ADeadReceiveTakesItsValueAllTheSame) {
   EXPECT_FALSE(got.has_value());
 }
 
-TEST_F(DeadValuesTest, AControlTriggerRunsAfterDeadNodes) {
+TEST_F(TransferTest, AControlTriggerRunsAfterDeadNodes) {
   Node* trigger = add_op(graph_, "ControlTrigger", {});
   graph_.add_control_input(*trigger, *neg(recv("a")).node);
   Output after = identity(scalar(7));
@@ -192,6 +193,68 @@ TEST_F(DeadValuesTest, AControlTriggerRunsAfterDeadNodes) {
   Outcome out = run(*executable, {{"a", Tensor()}});
   ASSERT_TRUE(out.status.ok()) << out.status.to_string();
   EXPECT_EQ(out.results[0].scalar<float>(), 7.0f);
+}
+
+TEST_F(TransferTest, EveryIterationSendsAndReceivesItsOwnValue) {
+  // for (i = 0; i < 5; i += 1) { send(i); total = received }, where the other end is the same body.
+  auto enter = [&](Output value, bool is_constant = false) {
+    return op1("Enter", {value}, {{"frame_name", "loop"}, {"is_constant", is_constant}});
+  };
+  auto merge = [&](Output entered) {
+    const std::string name = graph_.unique_name("Merge");
+    return graph_
+        .add_exact(
+            {.op = "Merge", .name = name, .inputs = {entered, Output()}, .attrs = {{"T", DType::kFloat}, {"N", 2}}})
+        .value_or_throw();
+  };
+  Node* count = merge(enter(scalar(0)));
+  Node* total = merge(enter(scalar(0)));
+  Output go_on = op1("LoopCond", {less(count->output(), enter(scalar(5), true))});
+  Node* count_switch = add_op(graph_, "Switch", {count->output(), go_on});
+  Node* total_switch = add_op(graph_, "Switch", {total->output(), go_on});
+  Output i = count_switch->output(1);
+  const std::string sent = send(i, "edge");
+  Output received = recv("edge");
+  graph_.add_control_input(*received.node, *identity(i).node);
+  throw_if_error(graph_.set_input(*count, 1, op1("NextIteration", {i + enter(scalar(1), true)})));
+  throw_if_error(graph_.set_input(
+      *total, 1, op1("NextIteration", {total_switch->output(1) * enter(scalar(10), true) + received})));
+  auto executable = compiled({op1("Exit", {total_switch->output(0)}).name()}, {sent});
+  for (int repeat = 0; repeat < 2; ++repeat) {
+    Outcome out = run(*executable, {});
+    ASSERT_TRUE(out.status.ok()) << out.status.to_string();
+    EXPECT_EQ(out.results[0].scalar<float>(), 1234.0f) << "0, 1, 2, 3, 4, each in its own iteration";
+  }
+}
+
+TEST_F(TransferTest, KeysTellLoopsAndIterationsApart) {
+  class Recorder : public LocalRendezvous {
+   public:
+    Status send(const std::string& key, Tensor value, bool dead) override {
+      keys.push_back(key);
+      return LocalRendezvous::send(key, std::move(value), dead);
+    }
+    std::vector<std::string> keys;
+  } recorder;
+  auto enter = [](Output value, const std::string& frame) { return op1("Enter", {value}, {{"frame_name", frame}}); };
+  const std::string outside = send(scalar(1), "outside");
+  const std::string in_a = send(enter(scalar(1), "a"), "in_a");
+  const std::string in_b = send(enter(scalar(1), "b"), "in_b");
+  const std::string in_ab = send(enter(enter(scalar(1), "a"), "b"), "in_ab");
+  auto executable = compiled({}, {outside, in_a, in_b, in_ab});
+  auto resources = testing::make_test_store();
+  std::set<std::string> places;
+  for (int repeat = 0; repeat < 2; ++repeat) {
+    testing::TestStep step(*resources);
+    step.rendezvous = &recorder;
+    Status status = internal_error("it did not end");
+    executable->run(step, {}, [&](const Status& s, const std::vector<Tensor>&) { status = s; });
+    ASSERT_TRUE(status.ok()) << status.to_string();
+  }
+  ASSERT_EQ(recorder.keys.size(), 8u);
+  for (const std::string& key : recorder.keys) places.insert(key.substr(key.rfind(';') + 1));
+  EXPECT_EQ(places.size(), 4u) << "the same in every run";
+  EXPECT_TRUE(places.contains("0:0"));
 }
 
 }  // namespace
