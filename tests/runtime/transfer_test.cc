@@ -156,7 +156,7 @@ TEST_F(TransferTest, DeadnessReachesWhatNeedsItAndNothingElse) {
     EXPECT_EQ(got_a.has_value(), a_lives);
     EXPECT_EQ(got_both.has_value(), a_lives);
     EXPECT_EQ(got_after.has_value(), a_lives);
-    if (a_lives) EXPECT_EQ(got_both.scalar<float>(), 3.0f);
+    EXPECT_EQ(a_lives ? got_both.scalar<float>() : 3.0f, 3.0f);
   }
 }
 
