@@ -28,17 +28,22 @@ std::string key(const std::string& name) { return cpu::rendezvous_key(kDevice, 1
 
 class PlainKernels : public KernelSource {
  public:
+  explicit PlainKernels(ResourceStore& resources) : resources_(resources) {}
   Result<std::shared_ptr<Kernel>> kernel_for(const Node& node) override {
     const KernelInit init{.node = node.name(),
                           .op = node.op_name(),
                           .attrs = node.attrs(),
                           .input_types = node.input_types(),
                           .output_types = node.output_types(),
-                          .device = kDevice};
+                          .device = kDevice,
+                          .services = {.resources = &resources_}};
     TUTTI_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> kernel,
                            builtin_ops()->find_kernel(node.op_name(), node.attrs(), kCpu)->make(init));
     return std::shared_ptr<Kernel>(std::move(kernel));
   }
+
+ private:
+  ResourceStore& resources_;
 };
 
 struct Outcome {
@@ -61,7 +66,7 @@ class TransferTest : public ::testing::Test {
 
   std::unique_ptr<Executable> compiled(const std::vector<std::string>& fetches,
                                        const std::vector<std::string>& targets) {
-    PlainKernels kernels;
+    PlainKernels kernels(*resources_);
     FunctionBody body = extract_subgraph(graph_, {.fetches = fetches, .targets = targets}).value_or_throw();
     return compile(std::move(body), {.kernels = &kernels, .pool = &pool_}).value_or_throw();
   }
@@ -70,8 +75,7 @@ class TransferTest : public ::testing::Test {
   Outcome run(const Executable& executable, const std::map<std::string, Tensor>& sent,
               const std::map<std::string, Tensor*>& received = {}) {
     LocalRendezvous rendezvous;
-    auto resources = testing::make_test_store();
-    testing::TestStep step(*resources);
+    testing::TestStep step(*resources_);
     step.rendezvous = &rendezvous;
     for (const auto& [name, value] : sent) throw_if_error(rendezvous.send(key(name), value, !value.has_value()));
     Outcome outcome;
@@ -96,6 +100,7 @@ class TransferTest : public ::testing::Test {
     return outcome;
   }
 
+  std::unique_ptr<ResourceStore> resources_ = testing::make_test_store();
   ThreadPool pool_{"test", 2};
   Graph graph_{builtin_ops()};
 };
@@ -242,10 +247,9 @@ TEST_F(TransferTest, KeysTellLoopsAndIterationsApart) {
   const std::string in_b = send(enter(scalar(1), "b"), "in_b");
   const std::string in_ab = send(enter(enter(scalar(1), "a"), "b"), "in_ab");
   auto executable = compiled({}, {outside, in_a, in_b, in_ab});
-  auto resources = testing::make_test_store();
   std::set<std::string> places;
   for (int repeat = 0; repeat < 2; ++repeat) {
-    testing::TestStep step(*resources);
+    testing::TestStep step(*resources_);
     step.rendezvous = &recorder;
     Status status = internal_error("it did not end");
     executable->run(step, {}, [&](const Status& s, const std::vector<Tensor>&) { status = s; });
