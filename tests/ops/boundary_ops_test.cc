@@ -75,24 +75,24 @@ class MapRendezvous : public Rendezvous {
  public:
   Status send(const std::string& key, Tensor value, bool dead) override {
     if (auto it = waiting.find(key); it != waiting.end()) {
-      Done done = std::move(it->second);
-      waiting.erase(it);
-      done(Status(), std::move(value), dead);
+      answer(key, Status(), std::move(value), dead);
     } else {
       sent[key] = {std::move(value), dead};
     }
     return {};
   }
-  void recv(const std::string& key, Done done) override {
-    if (auto it = sent.find(key); it != sent.end()) {
-      done(Status(), it->second.first, it->second.second);
-    } else {
-      waiting[key] = std::move(done);
-    }
+  void recv(const std::string& key, Cancellation& cancellation, Done done) override {
+    if (cancellation.cancelled()) return done(cancellation.status(), Tensor(), false);
+    if (auto it = sent.find(key); it != sent.end()) return done(Status(), it->second.first, it->second.second);
+    waiting[key] = std::move(done);
+    cancellation.register_callback([this, key, &cancellation] { answer(key, cancellation.status(), Tensor(), false); });
   }
   void abort(Status cause) override {
-    for (auto& [key, done] : waiting) done(cause, Tensor(), false);
-    waiting.clear();
+    while (!waiting.empty()) answer(waiting.begin()->first, cause, Tensor(), false);
+  }
+  void answer(std::string key, const Status& status, Tensor value, bool dead) {
+    auto request = waiting.extract(key);
+    if (!request.empty()) request.mapped()(status, std::move(value), dead);
   }
   std::map<std::string, std::pair<Tensor, bool>> sent;
   std::map<std::string, Done> waiting;

@@ -154,5 +154,85 @@ TEST_F(FrameExecutorTest, ALoopMayWaitInADequeue) {
   EXPECT_EQ(result, 12.0f);
 }
 
+// What a graph that cannot run says, or "" when it ran.
+std::string error_of(Graph& graph, const std::vector<TensorName>& fetches, const std::vector<NodeName>& targets = {}) {
+  auto out = LocalSession(graph).try_run({}, fetches, targets);
+  if (out.ok()) return "";
+  EXPECT_EQ(out.status().code(), Code::kInvalidArgument);
+  return out.status().message();
+}
+
+#define EXPECT_HAS(text, part) EXPECT_NE((text).find(part), std::string::npos) << text
+
+TEST_F(FrameExecutorTest, AMergeContinuesItsOwnLoopOnly) {
+  // Both loops are whole but for the back edge of the first, which comes out of the second.
+  Node* merge = graph_
+                    .add_exact({.op = "Merge",
+                                .name = "a/Merge",
+                                .inputs = {enter(scalar(0), "a"), Output()},
+                                .attrs = {{"T", DType::kFloat}, {"N", 2}}})
+                    .value_or_throw();
+  Output condition = op1("LoopCond", {less(merge->output(), enter(scalar(3), "a", true))});
+  Output end = op1("Exit", {add_op(graph_, "Switch", {merge->output(), condition})->output(0)});
+  Output wide = enter(scalar(1), "b");
+  for (int i = 0; i < 20; ++i) wide = neg(wide);  // more nodes than loop "a" has
+  throw_if_error(graph_.set_input(*merge, 1, op1("NextIteration", {wide})));
+  const std::string error = error_of(graph_, {end});
+  EXPECT_HAS(error, "a/Merge");
+  EXPECT_HAS(error, "NextIteration");
+  EXPECT_HAS(error, "loop \"a\"");
+  EXPECT_HAS(error, "loop \"b\"");
+}
+
+// `value` carried into `depth` loops, one inside the other; `inside` made of it there is carried out again.
+template <typename Inside>
+Output nested(Output value, int depth, Inside inside) {
+  for (int i = 0; i < depth; ++i) value = enter(value, "level" + std::to_string(i));
+  value = inside(value);
+  for (int i = 0; i < depth; ++i) value = op1("Exit", {value});
+  return value;
+}
+
+TEST_F(FrameExecutorTest, LoopsNestAThousandDeepAndNoDeeper) {
+  EXPECT_EQ(run(nested(scalar(2), 1000, [](Output x) { return neg(x); })), -2.0f);
+  Output failing = nested(scalar(2), 1000, [](Output x) {
+    return op1("CheckNumerics", {log(neg(x))}, {{"message", "all frames are open now"}});
+  });
+  EXPECT_HAS(error_of(graph_, {failing}), "all frames are open now");
+  for (int depth : {1001, 20000}) {
+    Output deep = nested(scalar(2), depth, [](Output x) { return neg(x); });
+    EXPECT_HAS(error_of(graph_, {deep}), "nested more than 1000 deep") << depth;
+  }
+}
+
+TEST_F(FrameExecutorTest, ATargetThatALoopNeverReachesIsAnError) {
+  // The second Enter waits for a dead Exit of its own loop, which is told only when the loop ends.
+  Output first = enter(scalar(1), "loop");
+  Node* branch = add_op(graph_, "Switch", {first, op1("LoopCond", {less(first, first)})});
+  Output never = op1("Exit", {branch->output(1)});
+  Output second = op1("Enter", {never}, {{"frame_name", "loop"}});
+  Output end = op1("Exit", {second});
+  Node* target = add_op(graph_, "NoOp", {}, {}, "target");
+  graph_.add_control_input(*target, *end.node);
+  EXPECT_HAS(error_of(graph_, {}, {target}), "\"target\" never ran");
+  EXPECT_HAS(error_of(graph_, {}, {target}), second.node->name());
+  EXPECT_HAS(error_of(graph_, {end}), "never ran");
+}
+
+TEST_F(FrameExecutorTest, ALoopThatNeverEndsInsideALoopIsAnError) {
+  Output outer = enter(scalar(1), "outer");
+  Output first = op1("Enter", {outer}, {{"frame_name", "inner"}});
+  Node* branch = add_op(graph_, "Switch", {first, op1("LoopCond", {less(first, first)})});
+  Output never = op1("Exit", {branch->output(1)});
+  Output second = op1("Enter", {never}, {{"frame_name", "inner"}});
+  EXPECT_HAS(error_of(graph_, {}, {second.node}), "1 of its 2 Enters");
+}
+
+TEST_F(FrameExecutorTest, ADeadTargetIsNoError) {
+  Node* branch = add_op(graph_, "Switch", {scalar(1), constant(graph_, Tensor::scalar(true))});
+  Output untaken = neg(branch->output(0));
+  EXPECT_EQ(error_of(graph_, {}, {untaken.node}), "");
+}
+
 }  // namespace
 }  // namespace tutti

@@ -2,6 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "tutti/kernels/resources/tensor_list.h"
+
 namespace tutti {
 namespace {
 
@@ -21,11 +28,13 @@ struct Arrival {
   }
 };
 
+Cancellation never;
+
 TEST(LocalRendezvous, ProducerFirst) {
   LocalRendezvous rendezvous;
   ASSERT_TRUE(rendezvous.send("k", Tensor::scalar(3.0f), false).ok());
   Arrival arrival;
-  rendezvous.recv("k", arrival.done());
+  rendezvous.recv("k", never, arrival.done());
   ASSERT_EQ(arrival.calls, 1);
   EXPECT_EQ(arrival.value.scalar<float>(), 3.0f);
 }
@@ -33,7 +42,7 @@ TEST(LocalRendezvous, ProducerFirst) {
 TEST(LocalRendezvous, ConsumerFirst) {
   LocalRendezvous rendezvous;
   Arrival arrival;
-  rendezvous.recv("k", arrival.done());
+  rendezvous.recv("k", never, arrival.done());
   EXPECT_EQ(arrival.calls, 0);
   ASSERT_TRUE(rendezvous.send("other", Tensor::scalar(1.0f), false).ok());
   EXPECT_EQ(arrival.calls, 0);
@@ -45,21 +54,21 @@ TEST(LocalRendezvous, ConsumerFirst) {
 TEST(LocalRendezvous, AbortReachesWaitersAndLaterCallsWithTheFirstCause) {
   LocalRendezvous rendezvous;
   Arrival waiting;
-  rendezvous.recv("k", waiting.done());
+  rendezvous.recv("k", never, waiting.done());
   rendezvous.abort(aborted("worker 1 died"));
   rendezvous.abort(aborted("second cause"));
   EXPECT_EQ(waiting.calls, 1);
   EXPECT_EQ(waiting.status.message(), "worker 1 died");
   EXPECT_EQ(rendezvous.send("k", Tensor::scalar(1.0f), false).message(), "worker 1 died");
   Arrival late;
-  rendezvous.recv("k", late.done());
+  rendezvous.recv("k", never, late.done());
   EXPECT_EQ(late.status.message(), "worker 1 died");
 }
 
 TEST(LocalRendezvous, TooManyWaitingBytesAbort) {
   LocalRendezvous rendezvous(1000);
   Arrival waiting;
-  rendezvous.recv("never", waiting.done());
+  rendezvous.recv("never", never, waiting.done());
   ASSERT_TRUE(rendezvous.send("a", Tensor(DType::kFloat, {200}), false).ok());
   Status status = rendezvous.send("b", Tensor(DType::kFloat, {200}), false);
   EXPECT_EQ(status.code(), Code::kResourceExhausted);
@@ -72,9 +81,76 @@ TEST(LocalRendezvous, ReceivedBytesNoLongerCount) {
   for (int i = 0; i < 10; ++i) {
     ASSERT_TRUE(rendezvous.send("a", Tensor(DType::kFloat, {200}), false).ok());
     Arrival arrival;
-    rendezvous.recv("a", arrival.done());
+    rendezvous.recv("a", never, arrival.done());
     ASSERT_EQ(arrival.calls, 1);
   }
+}
+
+TEST(LocalRendezvous, ACancelledRequestTakesNothing) {
+  LocalRendezvous rendezvous;
+  Cancellation step;
+  Arrival withdrawn;
+  Arrival other;
+  rendezvous.recv("k", step, withdrawn.done());
+  rendezvous.recv("k", never, other.done());
+  step.cancel(cancelled("stop"));
+  ASSERT_EQ(withdrawn.calls, 1);
+  EXPECT_EQ(withdrawn.status, cancelled("stop"));
+  ASSERT_TRUE(rendezvous.send("k", Tensor::scalar(3.0f), false).ok());
+  ASSERT_EQ(other.calls, 1);
+  EXPECT_EQ(other.value.scalar<float>(), 3.0f);
+  Arrival late;
+  rendezvous.recv("k", step, late.done());
+  EXPECT_EQ(late.status, cancelled("stop"));
+  rendezvous.abort(aborted("over"));
+  EXPECT_EQ(withdrawn.calls, 1);
+  EXPECT_EQ(late.calls, 1);
+}
+
+TEST(LocalRendezvous, ARequestIsAnsweredOnceWhoeverComesFirst) {
+  for (int i = 0; i < 300; ++i) {
+    LocalRendezvous rendezvous;
+    auto step = std::make_unique<Cancellation>();
+    std::atomic<int> calls = 0;
+    std::thread sender([&] { static_cast<void>(rendezvous.send("k", Tensor::scalar(1.0f), false)); });
+    std::thread canceller([&] { step->cancel(cancelled("stop")); });
+    rendezvous.recv("k", *step, [&](const Status&, const Tensor&, bool) { ++calls; });
+    sender.join();
+    canceller.join();
+    step.reset();
+    rendezvous.abort(aborted("over"));
+    EXPECT_EQ(calls, 1);
+  }
+}
+
+TEST(LocalRendezvous, StringsAndListsCountWhatTheyHold) {
+  const Tensor text = Tensor::scalar(std::string(900, 'x'));
+  const Tensor list = Tensor::scalar(Variant(std::make_shared<TensorList>(
+      DType::kFloat, PartialShape{}, std::vector<Tensor>{Tensor(DType::kFloat, {200}), Tensor() /* never set */})));
+  const Tensor list_of_lists =
+      Tensor::scalar(Variant(std::make_shared<TensorList>(DType::kVariant, PartialShape{}, std::vector<Tensor>{list})));
+  for (const Tensor& value : {text, list, list_of_lists}) {
+    LocalRendezvous rendezvous(1000);
+    for (int i = 0; i < 3; ++i) {  // received ones no longer count
+      ASSERT_TRUE(rendezvous.send("a", value, false).ok());
+      Arrival arrival;
+      rendezvous.recv("a", never, arrival.done());
+      ASSERT_EQ(arrival.calls, 1);
+    }
+    ASSERT_TRUE(rendezvous.send("a", value, false).ok());
+    EXPECT_EQ(rendezvous.send("b", value, false).code(), Code::kResourceExhausted);
+  }
+}
+
+TEST(LocalRendezvous, AListThatHoldsAnotherTwiceManyTimesOverCountsOnce) {
+  Tensor value = Tensor::scalar(1.0f);
+  for (int i = 0; i < 64; ++i) {
+    const DType dtype = value.dtype();
+    value =
+        Tensor::scalar(Variant(std::make_shared<TensorList>(dtype, PartialShape{}, std::vector<Tensor>{value, value})));
+  }
+  LocalRendezvous rendezvous(1 << 20);
+  EXPECT_TRUE(rendezvous.send("a", value, false).ok());
 }
 
 }  // namespace

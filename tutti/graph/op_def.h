@@ -35,6 +35,8 @@ enum Trait : unsigned {
   kControlFlow = 1u << 6,          // Switch, Merge, Enter, Exit, NextIteration, LoopCond: the frame executor's
   kPassThrough = 1u << 7,          // output 0 is input 0 (Identity and its kin)
   kFusable = 1u << 8,              // element-wise, one type, one output, and known to _FusedElementwise by name
+  kTransfer = 1u << 9,             // sends or receives: runs even when dead, since the other end waits
+  kIgnoresDeadControl = 1u << 10,  // runs although what comes before it is dead
 };
 
 struct ArgDef {

@@ -65,6 +65,13 @@ struct KernelInit {
   }
 };
 
+// Where among v1 loops a node runs: the execution of a loop that it belongs to, and its iteration. The same in every
+// task that runs a part of the loop. {0, 0} outside of loops.
+struct LoopPosition {
+  std::uint64_t frame = 0;
+  std::int64_t iteration = 0;
+};
+
 // One execution of a kernel: inputs, outputs, memory, services. Used by one thread at a time.
 class KernelContext {
  public:
@@ -77,6 +84,7 @@ class KernelContext {
     const DType* output_types = nullptr;
     int num_inputs = 0;
     int num_outputs = 0;
+    const LoopPosition* loop = nullptr;  // null: outside of loops
   };
   KernelContext(StepScope& step, const Frame& frame) : step_(step), frame_(frame) {}
 
@@ -105,6 +113,7 @@ class KernelContext {
   }
 
   StepScope& step() { return step_; }
+  LoopPosition loop() const { return frame_.loop != nullptr ? *frame_.loop : LoopPosition(); }
   Allocator& allocator() { return *step_.allocator; }
   Cancellation& cancellation() { return *step_.cancellation; }
   Team& team() const { return *step_.team; }

@@ -16,6 +16,7 @@
 
 namespace tutti {
 
+class Cancellation;
 class Clock;
 class FileSystem;
 class StepScope;
@@ -41,8 +42,9 @@ class Rendezvous {
 
   virtual ~Rendezvous() = default;
   virtual Status send(const std::string& key, Tensor value, bool dead) = 0;
-  // `done` runs exactly once: with the value, or with the cause of the abort.
-  virtual void recv(const std::string& key, Done done) = 0;
+  // `done` runs exactly once: with the value, with the cause of the abort, or, once `cancellation` is cancelled, with
+  // its status; a request that was cancelled takes no value. `cancellation` must live until `done` is called.
+  virtual void recv(const std::string& key, Cancellation& cancellation, Done done) = 0;
   // Fails everything waiting and everything later. The first cause is kept. REQUIRES: !cause.ok().
   virtual void abort(Status cause) = 0;
 };

@@ -34,6 +34,7 @@ void add_sources(OpTable& ops) {
   ops.add({.name = "ControlTrigger",
            .signature = "->",
            .shape = shape::none,
+           .traits = kIgnoresDeadControl,
            .kernels = {TUTTI_CPU(kernel_from(cpu::no_op))}});
   ops.add({.name = "Const",
            .signature = "-> output: dtype",
@@ -117,7 +118,7 @@ void add_cut_edges(OpTable& ops) {
              .signature = "tensor: T ->",
              .attrs = "T: type; " + where,
              .shape = shape::none,
-             .traits = kStateful,
+             .traits = kStateful | kTransfer,
              .kernels = {TUTTI_CPU(cpu::send_kernel())}});
   }
   for (const char* name : {"_Recv", "_HostRecv"}) {
@@ -125,7 +126,7 @@ void add_cut_edges(OpTable& ops) {
              .signature = "-> tensor: tensor_type",
              .attrs = "tensor_type: type; " + where,
              .shape = shape::none,
-             .traits = kStateful,
+             .traits = kStateful | kTransfer,
              .kernels = {TUTTI_CPU(cpu::recv_kernel())}});
   }
 }

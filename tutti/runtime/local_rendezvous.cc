@@ -1,26 +1,67 @@
 #include "tutti/runtime/local_rendezvous.h"
 
+#include <algorithm>
+#include <optional>
+#include <unordered_set>
+#include <vector>
+
+#include "tutti/kernels/resources/tensor_list.h"
+
 namespace tutti {
+namespace {
+
+// What the tensor keeps alive: its elements, the characters of strings, the tensors in lists. Lists may hold lists, so
+// a work list; and the same list many times, so each counts once.
+std::size_t held_bytes(const Tensor& tensor) {
+  std::size_t bytes = 0;
+  std::vector<Tensor> open{tensor};
+  std::unordered_set<const TensorList*> seen;
+  while (!open.empty()) {
+    const Tensor next = std::move(open.back());
+    open.pop_back();
+    if (!next.has_value()) continue;
+    bytes += next.bytes();
+    if (next.dtype() == DType::kString) {
+      for (const std::string& text : next.flat<std::string>()) bytes += text.size();
+    } else if (next.dtype() == DType::kVariant) {
+      for (const Variant& element : next.flat<Variant>()) {
+        const auto* list = element.get<TensorList>();
+        if (list == nullptr || !seen.insert(list).second) continue;
+        for (Tensor& item : list->items()) open.push_back(std::move(item));
+      }
+    }
+  }
+  return bytes;
+}
+
+}  // namespace
 
 LocalRendezvous::~LocalRendezvous() { abort(cancelled("the rendezvous is gone")); }
 
+void LocalRendezvous::Request::answer(const Status& status, Tensor value, bool dead) {
+  // Before `done`, which may end the step and the cancellation with it.
+  cancellation->deregister(token);
+  done(status, std::move(value), dead);
+}
+
 Status LocalRendezvous::send(const std::string& key, Tensor value, bool dead) {
-  Done done;
+  std::optional<Request> request;
   Status overflow;
+  const std::size_t bytes = held_bytes(value);
   {
     MutexLock lock(mu_);
     if (!status_.ok()) return status_;
     auto asked = asked_.find(key);
     if (asked == asked_.end()) {
-      waiting_bytes_ += value.bytes();
+      waiting_bytes_ += bytes;
       if (waiting_bytes_ > limit_bytes_) {
         overflow = resource_exhausted("sending \"", printable(key), "\": ", waiting_bytes_,
                                       " bytes wait to be received, more than the limit of ", limit_bytes_);
       } else {
-        sent_[key].push_back({std::move(value), dead});
+        sent_[key].push_back({std::move(value), bytes, dead});
       }
     } else {
-      done = std::move(asked->second.front());
+      request = std::move(asked->second.front());
       asked->second.pop_front();
       if (asked->second.empty()) asked_.erase(asked);
     }
@@ -29,33 +70,58 @@ Status LocalRendezvous::send(const std::string& key, Tensor value, bool dead) {
     abort(overflow);
     return overflow;
   }
-  if (done) done({}, std::move(value), dead);
+  if (request) request->answer({}, std::move(value), dead);
   return {};
 }
 
-void LocalRendezvous::recv(const std::string& key, Done done) {
+void LocalRendezvous::recv(const std::string& key, Cancellation& cancellation, Done done) {
+  std::uint64_t id = 0;
+  {
+    MutexLock lock(mu_);
+    id = next_request_++;
+  }
+  Request request{id, &cancellation, cancellation.register_callback([this, key, id] { withdraw(key, id); }),
+                  std::move(done)};
   Status status;
   Item item{};
   {
     MutexLock lock(mu_);
     status = status_;
+    // A callback that came before the request was entered has found nothing; it has set this first.
+    if (status.ok() && (request.token == 0 || cancellation.cancelled())) status = cancellation.status();
     if (status.ok()) {
       auto sent = sent_.find(key);
       if (sent == sent_.end()) {
-        asked_[key].push_back(std::move(done));
+        asked_[key].push_back(std::move(request));
         return;
       }
       item = std::move(sent->second.front());
-      waiting_bytes_ -= item.value.bytes();
+      waiting_bytes_ -= item.bytes;
       sent->second.pop_front();
       if (sent->second.empty()) sent_.erase(sent);
     }
   }
-  done(status, std::move(item.value), item.dead);
+  request.answer(status, std::move(item.value), item.dead);
+}
+
+// Called by the request's cancellation.
+void LocalRendezvous::withdraw(const std::string& key, std::uint64_t id) {
+  std::optional<Request> request;
+  {
+    MutexLock lock(mu_);
+    auto asked = asked_.find(key);
+    if (asked == asked_.end()) return;
+    auto it = std::find_if(asked->second.begin(), asked->second.end(), [id](const Request& r) { return r.id == id; });
+    if (it == asked->second.end()) return;
+    request = std::move(*it);
+    asked->second.erase(it);
+    if (asked->second.empty()) asked_.erase(asked);
+  }
+  request->answer(request->cancellation->status(), {}, false);
 }
 
 void LocalRendezvous::abort(Status cause) {
-  std::unordered_map<std::string, std::deque<Done>> asked;
+  std::unordered_map<std::string, std::deque<Request>> asked;
   std::unordered_map<std::string, std::deque<Item>> sent;  // destroyed after the lock is gone
   {
     MutexLock lock(mu_);
@@ -66,7 +132,7 @@ void LocalRendezvous::abort(Status cause) {
     waiting_bytes_ = 0;
   }
   for (auto& [key, waiting] : asked) {
-    for (Done& done : waiting) done(cause, {}, false);
+    for (Request& request : waiting) request.answer(cause, {}, false);
   }
 }
 

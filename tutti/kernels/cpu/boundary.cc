@@ -1,6 +1,5 @@
 #include "tutti/kernels/cpu/boundary.h"
 
-#include <atomic>
 #include <cmath>
 #include <cstdio>
 #include <memory>
@@ -139,79 +138,77 @@ class Assert : public Kernel {
   const std::int64_t summarize_;
 };
 
-std::string key_of(const KernelInit& init) {
-  return rendezvous_key(init.attr<std::string>("send_device"), init.attr<std::int64_t>("send_device_incarnation"),
-                        init.attr<std::string>("recv_device"), init.attr<std::string>("tensor_name"));
-}
+// A cut edge, as the attributes of both its ends name it.
+class Edge {
+ public:
+  explicit Edge(const KernelInit& init)
+      : send_device_(init.attr<std::string>("send_device")),
+        incarnation_(init.attr<std::int64_t>("send_device_incarnation")),
+        recv_device_(init.attr<std::string>("recv_device")),
+        tensor_name_(init.attr<std::string>("tensor_name")) {}
+  std::string key(const KernelContext& ctx) const {
+    return rendezvous_key(send_device_, incarnation_, recv_device_, tensor_name_, ctx.loop());
+  }
+
+ private:
+  const std::string send_device_;
+  const std::int64_t incarnation_;
+  const std::string recv_device_;
+  const std::string tensor_name_;
+};
 
 Status no_rendezvous() { return failed_precondition("this step has no rendezvous to send to or receive from"); }
 
 class Send : public Kernel {
  public:
-  explicit Send(const KernelInit& init) : key_(key_of(init)) {}
+  explicit Send(const KernelInit& init) : edge_(init) {}
   Status compute(KernelContext& ctx) override {
     Rendezvous* rendezvous = ctx.step().rendezvous;
     if (rendezvous == nullptr) return no_rendezvous();
     const Tensor& value = ctx.input(0);
-    return rendezvous->send(key_, value, !value.has_value());
+    return rendezvous->send(edge_.key(ctx), value, !value.has_value());
   }
 
  private:
-  const std::string key_;
-};
-
-// One receive under way. The value and a cancellation race; the first to arrive answers.
-struct PendingRecv {
-  AsyncKernel::Done done;
-  std::atomic<bool> answered{false};  // exchange: whoever finds false owns `done` and the context
-
-  bool claim() { return !answered.exchange(true, std::memory_order_acq_rel); }
+  const Edge edge_;
 };
 
 class Recv : public AsyncKernel {
  public:
-  explicit Recv(const KernelInit& init) : key_(key_of(init)), dtype_(init.attr<DType>("tensor_type")) {}
+  explicit Recv(const KernelInit& init) : edge_(init), dtype_(init.attr<DType>("tensor_type")) {}
 
   void compute_async(KernelContext& ctx, Done done) override {
     Rendezvous* rendezvous = ctx.step().rendezvous;
     if (rendezvous == nullptr) return done(no_rendezvous());
-    auto pending = std::make_shared<PendingRecv>();
-    pending->done = std::move(done);
-    Cancellation& cancellation = ctx.cancellation();
-    const Cancellation::Token token = cancellation.register_callback([pending, &cancellation] {
-      if (pending->claim()) pending->done(cancellation.status());
-    });
-    if (token == 0) return pending->done(cancellation.status());
-    rendezvous->recv(key_, [this, pending, token, &ctx](Status status, Tensor value, bool dead) {
-      if (!pending->claim()) return;  // the step was cancelled: ctx may be gone
-      ctx.cancellation().deregister(token);
-      if (status.ok() && !dead) status = receive(ctx, std::move(value));
-      pending->done(std::move(status));
-    });
+    rendezvous->recv(edge_.key(ctx), ctx.cancellation(),
+                     [this, &ctx, done = std::move(done)](Status status, Tensor value, bool dead) {
+                       if (status.ok() && !dead) status = receive(ctx, std::move(value));
+                       done(std::move(status));
+                     });
   }
 
  private:
   // A dead value leaves the output empty.
   Status receive(KernelContext& ctx, Tensor value) const {
     if (value.dtype() != dtype_) {
-      return internal_error("received ", dtype_name(value.dtype()), " for ", printable(key_), ", which is ",
+      return internal_error("received ", dtype_name(value.dtype()), " for ", printable(edge_.key(ctx)), ", which is ",
                             dtype_name(dtype_));
     }
     ctx.set_output(0, std::move(value));
     return {};
   }
 
-  const std::string key_;
+  const Edge edge_;
   const DType dtype_;
 };
 
 }  // namespace
 
 std::string rendezvous_key(const std::string& send_device, std::int64_t incarnation, const std::string& recv_device,
-                           const std::string& tensor_name) {
+                           const std::string& tensor_name, const LoopPosition& loop) {
   char hex[17];
   std::snprintf(hex, sizeof hex, "%016llx", static_cast<unsigned long long>(incarnation));
-  return str_cat(send_device, ";", hex, ";", recv_device, ";", tensor_name, ";0:0");
+  return str_cat(send_device, ";", hex, ";", recv_device, ";", tensor_name, ";", loop.frame, ":", loop.iteration);
 }
 
 KernelFactory const_kernel() { return kernel_of<Const>(); }

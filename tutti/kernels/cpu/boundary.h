@@ -19,9 +19,9 @@ KernelFactory assert_kernel();
 // Attributes tensor_name, send_device, send_device_incarnation, recv_device give the key.
 KernelFactory send_kernel();
 KernelFactory recv_kernel();
-// The key they meet at: "send device;incarnation;recv device;tensor name;frame:iteration". A cut edge lies outside
-// every loop frame.
+// The key they meet at: "send device;incarnation;recv device;tensor name;frame:iteration". Both ends of a cut edge run
+// at the same place in loops.
 std::string rendezvous_key(const std::string& send_device, std::int64_t incarnation, const std::string& recv_device,
-                           const std::string& tensor_name);
+                           const std::string& tensor_name, const LoopPosition& loop = {});
 
 }  // namespace tutti::cpu

@@ -4,6 +4,8 @@
 // stands for a value of an untaken branch. The rules:
 //   * A node runs when all its inputs have arrived in one iteration; if one is dead it does not run, and all
 //     its outputs are dead.
+//   * A transfer runs even then: a Send tells the other end that its value is dead, and a Recv takes what is sent.
+//     What it receives may be dead too.
 //   * Switch gives its input to one output; the other is dead.
 //   * Merge runs on its first live input, or is dead once every input that can arrive in this iteration is
 //     dead. (Of a loop's Merge those are, in iteration 0, the inputs that are not NextIterations; later, those that
@@ -21,6 +23,7 @@
 #include <deque>
 #include <list>
 #include <map>
+#include <string_view>
 #include <utility>
 
 #include "tutti/core/flush_denormals.h"
@@ -34,6 +37,10 @@ enum class Role : std::uint8_t { kPlain, kSwitch, kMerge, kEnter, kExit, kNextIt
 
 constexpr int kControl = -1;
 
+// Loops inside one another. Real graphs have a handful; each level costs a run a frame, and a graph that has this
+// many was made to hurt.
+constexpr int kMaxLoopDepth = 1000;
+
 struct OutEdge {
   int to = 0;
   int output = kControl;  // of this item, or kControl
@@ -43,6 +50,7 @@ struct OutEdge {
 struct Item {
   Role role = Role::kPlain;
   bool ignores_dead_control = false;
+  bool is_transfer = false;
   bool constant_enter = false;
   int frame = 0;        // definition, of where it runs
   int child_frame = 0;  // of an Enter
@@ -58,6 +66,7 @@ struct Item {
 
 struct FrameDef {
   int parent = -1;
+  int depth = 0;
   std::string name;
   std::vector<int> items;
   std::vector<int> exits;
@@ -70,7 +79,7 @@ struct Frame;
 
 struct Iteration {
   Frame* frame = nullptr;
-  std::int64_t number = 0;
+  LoopPosition position;
   std::vector<int> pending;         // per local item
   std::vector<int> dead;            // dead inputs so far
   std::vector<std::uint8_t> taken;  // of a Merge: ran, or has its live input
@@ -89,6 +98,7 @@ struct Token {
 struct Frame {
   const FrameDef* def = nullptr;
   int def_index = 0;
+  std::uint64_t id = 0;             // 0 for the root
   Iteration* parent = nullptr;      // null for the root
   std::list<Iteration> iterations;  // oldest first
   std::int64_t next_number = 0;
@@ -97,6 +107,16 @@ struct Frame {
   std::vector<Token> deferred;  // for the iteration after the newest, until it may open
   std::vector<bool> exit_fired;
 };
+
+// Tells executions of loops apart, by name and place, as every task that runs a part of one computes it (FNV-1a).
+std::uint64_t frame_id(const LoopPosition& parent, std::string_view name) {
+  std::uint64_t hash = 14695981039346656037u;
+  auto add = [&hash](std::uint64_t byte) { hash = (hash ^ byte) * 1099511628211u; };
+  for (int shift = 0; shift < 64; shift += 8) add((parent.frame >> shift) & 0xff);
+  for (int shift = 0; shift < 64; shift += 8) add((static_cast<std::uint64_t>(parent.iteration) >> shift) & 0xff);
+  for (char c : name) add(static_cast<unsigned char>(c));
+  return hash;
+}
 
 bool is_dead(const Value& value) { return !value.tensor.has_value() && !value.ref; }
 
@@ -115,7 +135,10 @@ class FrameExecutable : public Executable {
   FrameExecutable(NodeTable table, ThreadPool* pool) : table_(std::move(table)), pool_(pool) {}
   Status assign_frames();
   Result<int> frame_of_inputs(std::size_t item);
+  Status check_back_edges() const;
   int child_frame(int parent, const Node& enter);
+  // `loop "name"`, or that it is outside of every loop.
+  std::string describe_frame(int frame) const;
   void connect();
 
   NodeTable table_;
@@ -142,6 +165,7 @@ Role role_of(const Node& node) {
 Result<std::unique_ptr<Executable>> FrameExecutable::create(NodeTable table, ThreadPool* pool) {
   auto executable = std::unique_ptr<FrameExecutable>(new FrameExecutable(std::move(table), pool));
   TUTTI_RETURN_IF_ERROR(executable->assign_frames());
+  TUTTI_RETURN_IF_ERROR(executable->check_back_edges());
   executable->connect();
   return std::unique_ptr<Executable>(std::move(executable));
 }
@@ -169,10 +193,15 @@ Result<int> FrameExecutable::frame_of_inputs(std::size_t i) {
   return std::max(frame, 0);
 }
 
+std::string FrameExecutable::describe_frame(int frame) const {
+  if (frame == 0) return "no loop";
+  return str_cat("loop \"", printable(frames_[frame].name), "\"");
+}
+
 int FrameExecutable::child_frame(int parent, const Node& enter) {
   const std::string& name = enter.attr<std::string>("frame_name");
   auto [it, is_new] = frame_by_name_.try_emplace({parent, name}, static_cast<int>(frames_.size()));
-  if (is_new) frames_.push_back({.parent = parent, .name = name});
+  if (is_new) frames_.push_back({.parent = parent, .depth = frames_[parent].depth + 1, .name = name});
   FrameDef& def = frames_[it->second];
   ++def.num_enters;
   const std::int64_t parallel = enter.attr<std::int64_t>("parallel_iterations");
@@ -188,11 +217,15 @@ Status FrameExecutable::assign_frames() {
     const Node& node = *table_.items[i].node;
     Item& item = items_[i];
     item.role = role_of(node);
-    item.ignores_dead_control = node.op_name() == "ControlTrigger";
+    item.ignores_dead_control = node.op().has(kIgnoresDeadControl);
+    item.is_transfer = node.op().has(kTransfer);
     TUTTI_ASSIGN_OR_RETURN(item.frame, frame_of_inputs(i));
     if (item.role == Role::kEnter) {
       item.constant_enter = node.attr<bool>("is_constant");
       item.child_frame = child_frame(item.frame, node);
+      if (frames_[item.child_frame].depth > kMaxLoopDepth) {
+        return invalid_argument(node.describe(), ": loops are nested more than ", kMaxLoopDepth, " deep");
+      }
     }
     if ((item.role == Role::kNextIteration || item.role == Role::kExit) && item.frame == 0) {
       return invalid_argument(node.describe(), ": outside of every loop");
@@ -210,6 +243,20 @@ Status FrameExecutable::assign_frames() {
     most_inputs = std::max(most_inputs, table_.inputs[i].size());
   }
   all_last_use_.assign(most_inputs, 1);
+  return {};
+}
+
+// A Merge gets its frame from the inputs that come before it; those that come after it must agree.
+Status FrameExecutable::check_back_edges() const {
+  for (std::size_t i = 0; i < items_.size(); ++i) {
+    for (const InputEdge& edge : table_.inputs[i]) {
+      const Item& source = items_[edge.from];
+      if (source.role != Role::kNextIteration || source.frame == items_[i].frame) continue;
+      return invalid_argument(table_.items[i].node->describe(), ", in ", describe_frame(items_[i].frame),
+                              ", continues ", table_.items[edge.from].node->describe(), ", which is in ",
+                              describe_frame(source.frame));
+    }
+  }
   return {};
 }
 
@@ -249,7 +296,7 @@ class FrameExecution {
     int item;
   };
   struct AsyncCall {
-    AsyncCall(Ready r, std::vector<Value> o, const KernelContext::Frame& f, StepScope& s)
+    AsyncCall(const Ready& r, std::vector<Value> o, const KernelContext::Frame& f, StepScope& s)
         : ready(r), outputs(std::move(o)), context(s, with_outputs(f)) {}
     KernelContext::Frame with_outputs(KernelContext::Frame f) {
       f.outputs = outputs.data();
@@ -265,7 +312,8 @@ class FrameExecution {
   void run_ready(const Ready& ready);
   Status run_kernel(const Ready& ready, std::vector<Value>& outputs, bool& pending);
   Status read_inputs(const Ready& ready);
-  void end_item(const Ready& ready, std::vector<Value>& outputs, bool dead);
+  bool is_dead_node(const Ready& ready) const;
+  void end_item(const Ready& ready, std::vector<Value>& outputs);
   void propagate(Iteration& iteration, const Item& item, std::vector<Value>& outputs, bool dead);
   void deliver(Iteration& iteration, Token token);
   void deliver_merge(Iteration& iteration, const Item& item, Token token);
@@ -274,8 +322,12 @@ class FrameExecution {
   Iteration& open_iteration(Frame& frame);
   void to_next_iteration(Iteration& iteration, Token token);
   void release(Iteration& iteration);
-  void collect(Frame& frame);
+  void settle(Frame& frame);
+  bool collect(Frame& frame);
   void end_frame(Frame& frame);
+  void drop_frames();
+  bool became_ready(const Iteration& iteration, int item) const;
+  Status check_nothing_waits() const;
   void fail(const Status& status);
   void finish();
 
@@ -333,30 +385,30 @@ void FrameExecution::drive() {
       if (!call->status.ok()) {
         fail(annotate(*plan_.table_.items[call->ready.item].node, call->status));
       } else {
-        end_item(call->ready, call->outputs, false);
+        end_item(call->ready, call->outputs);
       }
     }
   }
 }
 
+bool FrameExecution::is_dead_node(const Ready& ready) const {
+  const Item& item = plan_.items_[ready.item];
+  if (item.role == Role::kMerge) return ready.iteration->taken[item.local] == 0;
+  return ready.iteration->dead[item.local] != 0;
+}
+
 void FrameExecution::run_ready(const Ready& ready) {
   if (step_.cancellation->cancelled()) return fail(step_.cancellation->status());
-  const Item& item = plan_.items_[ready.item];
   const NodeItem& node = plan_.table_.items[ready.item];
-  const bool dead =
-      item.role == Role::kMerge ? ready.iteration->taken[item.local] == 0 : ready.iteration->dead[item.local] != 0;
   std::vector<Value> outputs(node.num_outputs);
-  if (dead) {
-    if (node.kind == NodeKind::kRetval) {
-      return fail(invalid_argument(node.node->describe(), ": result ", node.index,
-                                   " has no value: it lies on a branch that was not taken"));
-    }
-    return end_item(ready, outputs, true);
+  if (is_dead_node(ready) && !plan_.items_[ready.item].is_transfer) {
+    if (node.kind == NodeKind::kRetval) return fail(dead_result(node));
+    return end_item(ready, outputs);
   }
   bool pending = false;
   Status status = run_kernel(ready, outputs, pending);
   if (!status.ok()) return fail(annotate(*node.node, status));
-  if (!pending) end_item(ready, outputs, false);
+  if (!pending) end_item(ready, outputs);
 }
 
 Status FrameExecution::read_inputs(const Ready& ready) {
@@ -364,7 +416,7 @@ Status FrameExecution::read_inputs(const Ready& ready) {
   for (std::size_t k = 0; k < item.reads.size(); ++k) {
     if (!item.reads[k]) continue;
     Value& value = ready.iteration->values[item.input_index[k]];
-    if (item.role == Role::kMerge && is_dead(value)) continue;
+    if ((item.role == Role::kMerge || item.is_transfer) && is_dead(value)) continue;
     TUTTI_RETURN_IF_ERROR(read_reference(value, &value.tensor));
     value.ref.reset();
   }
@@ -392,7 +444,8 @@ Status FrameExecution::run_kernel(const Ready& ready, std::vector<Value>& output
                                    .outputs = outputs.data(),
                                    .output_types = plan_.table_.output_types.data() + node.output_types_begin,
                                    .num_inputs = node.num_inputs,
-                                   .num_outputs = node.num_outputs};
+                                   .num_outputs = node.num_outputs,
+                                   .loop = &ready.iteration->position};
   if (node.kind == NodeKind::kKernel) {
     KernelContext context(step_, frame);
     const std::int64_t start = step_.trace ? step_.trace->now() : 0;
@@ -420,9 +473,14 @@ Status FrameExecution::run_kernel(const Ready& ready, std::vector<Value>& output
   return {};
 }
 
-void FrameExecution::end_item(const Ready& ready, std::vector<Value>& outputs, bool dead) {
+void FrameExecution::end_item(const Ready& ready, std::vector<Value>& outputs) {
   const Item& item = plan_.items_[ready.item];
   Iteration& iteration = *ready.iteration;
+  bool dead = is_dead_node(ready);
+  if (item.is_transfer) {  // a receive is dead when its value is, and its value when it is
+    dead = dead || std::any_of(outputs.begin(), outputs.end(), is_dead);
+    if (dead) std::fill(outputs.begin(), outputs.end(), Value());
+  }
   for (std::uint32_t index : item.input_index) iteration.values[index] = {};
   propagate(iteration, item, outputs, dead);
   release(iteration);
@@ -467,7 +525,7 @@ void FrameExecution::propagate(Iteration& iteration, const Item& item, std::vect
   }
   if (child != nullptr) {
     --child->pending_enters;
-    collect(*child);
+    settle(*child);
   }
 }
 
@@ -486,7 +544,7 @@ void FrameExecution::deliver(Iteration& iteration, Token token) {
 void FrameExecution::deliver_merge(Iteration& iteration, const Item& item, Token token) {
   const int local = item.local;
   const bool is_loop_merge = item.merge_backs > 0;
-  const int expected = is_loop_merge && iteration.number > 0 ? item.merge_backs : item.merge_entries;
+  const int expected = is_loop_merge && iteration.position.iteration > 0 ? item.merge_backs : item.merge_entries;
   const bool was_decided = iteration.taken[local] != 0 || iteration.dead[local] == expected;
   if (token.input == kControl) {
     --iteration.pending[local];
@@ -515,6 +573,7 @@ Frame& FrameExecution::child_of(Iteration& iteration, int def) {
     child = std::make_unique<Frame>();
     child->def = &plan_.frames_[def];
     child->def_index = def;
+    child->id = frame_id(iteration.position, child->def->name);
     child->parent = &iteration;
     child->pending_enters = child->def->num_enters;
     child->exit_fired.assign(child->def->exits.size(), false);
@@ -527,7 +586,7 @@ Frame& FrameExecution::child_of(Iteration& iteration, int def) {
 Iteration& FrameExecution::open_iteration(Frame& frame) {
   Iteration& iteration = frame.iterations.emplace_back();
   iteration.frame = &frame;
-  iteration.number = frame.next_number++;
+  iteration.position = {.frame = frame.id, .iteration = frame.next_number++};
   const FrameDef& def = *frame.def;
   iteration.pending.reserve(def.items.size());
   for (int item : def.items) iteration.pending.push_back(plan_.items_[item].initial_pending);
@@ -541,7 +600,7 @@ Iteration& FrameExecution::open_iteration(Frame& frame) {
 void FrameExecution::to_next_iteration(Iteration& iteration, Token token) {
   Frame& frame = *iteration.frame;
   for (Iteration& open : frame.iterations) {
-    if (open.number == iteration.number + 1) return deliver(open, std::move(token));
+    if (open.position.iteration == iteration.position.iteration + 1) return deliver(open, std::move(token));
   }
   if (static_cast<int>(frame.iterations.size()) < frame.def->parallel_iterations) {
     return deliver(open_iteration(frame), std::move(token));
@@ -552,14 +611,26 @@ void FrameExecution::to_next_iteration(Iteration& iteration, Token token) {
 // One thing that kept the iteration open has ended.
 void FrameExecution::release(Iteration& iteration) {
   --iteration.outstanding;
-  collect(*iteration.frame);
+  settle(*iteration.frame);
 }
 
-// Drops finished iterations from the old end, opens what waited for that, and ends the frame when nothing is left.
-void FrameExecution::collect(Frame& frame) {
-  if (frame.pending_enters > 0 || frame.parent == nullptr) return;
-  while (!frame.iterations.empty() && frame.iterations.front().outstanding == 0) {
-    if (frame.iterations.size() == 1 && frame.deferred.empty()) return end_frame(frame);
+// Ends the frame when nothing is left in it, then those around it for which that was the last thing to wait for. A
+// loop, not a recursion: frames nest as deep as the graph says.
+void FrameExecution::settle(Frame& innermost) {
+  Frame* frame = &innermost;
+  while (collect(*frame)) {
+    Iteration& parent = *frame->parent;
+    end_frame(*frame);
+    --parent.outstanding;
+    frame = parent.frame;
+  }
+}
+
+// Drops finished iterations from the old end and opens what waited for that. True when nothing is left in the frame.
+bool FrameExecution::collect(Frame& frame) {
+  if (frame.pending_enters > 0 || frame.parent == nullptr) return false;
+  while (frame.iterations.front().outstanding == 0) {
+    if (frame.iterations.size() == 1 && frame.deferred.empty()) return true;
     frame.iterations.pop_front();
     if (frame.deferred.empty()) continue;
     std::vector<Token> tokens = std::move(frame.deferred);
@@ -567,6 +638,7 @@ void FrameExecution::collect(Frame& frame) {
     Iteration& opened = open_iteration(frame);
     for (Token& token : tokens) deliver(opened, std::move(token));
   }
+  return false;
 }
 
 void FrameExecution::end_frame(Frame& frame) {
@@ -578,7 +650,19 @@ void FrameExecution::end_frame(Frame& frame) {
     }
   }
   parent.children.erase(frame.def_index);
-  release(parent);
+}
+
+// Frames own their iterations, which own frames: dropped from the outside in, so that no destructor meets another.
+void FrameExecution::drop_frames() {
+  std::vector<std::unique_ptr<Frame>> open;
+  open.push_back(std::move(root_));
+  while (!open.empty()) {
+    const std::unique_ptr<Frame> frame = std::move(open.back());
+    open.pop_back();
+    for (Iteration& iteration : frame->iterations) {
+      for (auto& [def, child] : iteration.children) open.push_back(std::move(child));
+    }
+  }
 }
 
 void FrameExecution::fail(const Status& status) {
@@ -588,13 +672,54 @@ void FrameExecution::fail(const Status& status) {
   step_.cancellation->cancel(status);
 }
 
+// REQUIRES: `iteration` is the only one of its frame so far.
+bool FrameExecution::became_ready(const Iteration& iteration, int index) const {
+  const Item& item = plan_.items_[index];
+  if (iteration.pending[item.local] > 0) return false;
+  if (item.role != Role::kMerge) return true;
+  return iteration.taken[item.local] != 0 || iteration.dead[item.local] == item.merge_entries;
+}
+
+// A sound graph brings every node outside of loops a token, dead or not, and ends every loop. In one that does not,
+// what never ran is an error even when nobody wants its value. Names what waits first and, of what waits for that, the
+// last: the target or fetch.
+Status FrameExecution::check_nothing_waits() const {
+  const Iteration* iteration = &root_->iterations.front();
+  const Node* first = nullptr;
+  const Node* last = nullptr;
+  for (int index : root_->def->items) {
+    if (became_ready(*iteration, index)) continue;
+    last = plan_.table_.items[index].node;
+    if (first == nullptr) first = last;
+  }
+  if (first != nullptr) {
+    return invalid_argument(last->describe(), " never ran: its loop is malformed, ", first->describe(),
+                            " did not get all its inputs");
+  }
+  // Only a loop that still waits for an Enter stays open, and keeps those around it open.
+  while (!iteration->children.empty()) {
+    const Frame& frame = *iteration->children.begin()->second;
+    if (frame.pending_enters > 0) {
+      return invalid_argument("loop \"", printable(frame.def->name), "\" never ran to its end: ", frame.pending_enters,
+                              " of its ", frame.def->num_enters, " Enters did not get their inputs");
+    }
+    auto open = std::find_if(frame.iterations.begin(), frame.iterations.end(),
+                             [](const Iteration& it) { return !it.children.empty(); });
+    if (open == frame.iterations.end()) break;
+    iteration = &*open;
+  }
+  return {};
+}
+
 void FrameExecution::finish() {
   std::unique_ptr<FrameExecution> self(this);
+  if (status_.ok()) status_ = check_nothing_waits();
   for (std::size_t i = 0; i < results_.size() && status_.ok(); ++i) {
     if (!results_[i].has_value())
       status_ = invalid_argument("result ", i, " was never computed: its loop is malformed");
   }
   if (!status_.ok()) results_.clear();
+  drop_frames();
   Executable::Done done = std::move(done_);
   Status status = std::move(status_);
   std::vector<Tensor> results = std::move(results_);

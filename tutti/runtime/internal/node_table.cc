@@ -127,6 +127,11 @@ void compute_async(AsyncKernel& kernel, KernelContext& context, const AsyncKerne
   done(std::move(status));
 }
 
+Status dead_result(const NodeItem& retval) {
+  return invalid_argument(retval.node->describe(), ": result ", retval.index,
+                          " has no value: it lies on a branch that was not taken");
+}
+
 Status annotate(const Node& node, const Status& status) { return status.with_context(node.describe()); }
 
 }  // namespace tutti::internal

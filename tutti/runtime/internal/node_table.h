@@ -55,6 +55,9 @@ struct NodeTable {
 // The current value of the variable behind a reference, or kFailedPrecondition.
 Status read_reference(const Value& value, Tensor* out);
 
+// What a run says whose result lies on an untaken branch.
+Status dead_result(const NodeItem& retval);
+
 // Puts `MatMul "dense/product": ` before a kernel's message.
 Status annotate(const Node& node, const Status& status);
 

@@ -151,7 +151,7 @@ Result<std::vector<Tensor>> PartialRun::run(const Feeds& feeds, const std::vecto
   arrivals->missing = fetches.size();
   arrivals->values.resize(fetches.size());
   for (std::size_t i = 0; i < fetches.size(); ++i) {
-    rendezvous_.recv(keys_.at(fetches[i].str()), [arrivals, i](Status status, Tensor value, bool) {
+    rendezvous_.recv(keys_.at(fetches[i].str()), waiting_, [arrivals, i](Status status, Tensor value, bool) {
       MutexLock lock(arrivals->mu);
       arrivals->status.update(std::move(status));
       arrivals->values[i] = std::move(value);

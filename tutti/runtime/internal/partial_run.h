@@ -42,6 +42,7 @@ class PartialRun {
   std::map<std::string, std::string> keys_;                      // feed or fetch -> rendezvous key
   std::map<std::string, std::set<std::string>> feeds_of_fetch_;  // what each fetch needs
   std::map<std::string, DType> feed_types_;
+  Cancellation waiting_;  // of those who wait for fetches; before rendezvous_, which answers them when it goes
   LocalRendezvous rendezvous_;
   Cancellation::Token token_ = 0;
 

@@ -10,6 +10,10 @@
 // every asynchronous node that any of them waits for: grouping delays nothing and adds no cycle.
 //
 // With `parallel_nodes`, expensive nodes are segments too, and run beside each other on the pool.
+//
+// A receive may bring a dead value: the sender's branch was not taken. Everything that waits for it is then dead too:
+// it does not run, except for transfers, which tell their other end. Since all nodes of a segment wait for the same
+// asynchronous nodes, segments live or die as a whole, and bodies that receive nothing pay nothing.
 
 #include <algorithm>
 #include <atomic>
@@ -30,6 +34,7 @@ struct Range {
 
 struct Item {
   NodeKind kind;
+  bool is_transfer;
   Kernel* kernel;
   int num_inputs;
   int num_outputs;
@@ -82,6 +87,9 @@ class Execution {
   bool run_segment(int segment, std::vector<int>& ready);
   bool end_segment(int segment, const Status& status, std::vector<int>& ready);
   Status run_items(const Segment& segment);
+  Status skip_items(const Segment& segment);
+  void end_receive(int segment, const Item& item);
+  bool is_dead(int segment) const { return dead_ != nullptr && dead_[segment].load(std::memory_order_relaxed); }
   Status run_item(const Item& item);
   Status begin_item(const Item& item);
   void end_item(const Item& item);
@@ -100,6 +108,8 @@ class Execution {
   // acq_rel: the last one sees what the others wrote.
   std::unique_ptr<std::atomic<int>[]> pending_;
   std::unique_ptr<std::atomic<int>[]> uses_;
+  // Per segment, null when nothing is received. Written before a segment's pending count goes down, read after.
+  std::unique_ptr<std::atomic<bool>[]> dead_;
   // Segments that run or are about to; the run ends when none is left.
   std::atomic<int> active_{0};
   std::atomic<bool> failed_{false};  // relaxed hint; the status itself is guarded
@@ -137,6 +147,7 @@ class SegmentExecutable : public Executable {
   std::vector<int> segment_of_;
   std::vector<int> roots_;
   std::uint32_t num_slots_ = 0;
+  bool receives_ = false;  // segments may be dead
 
   // Idle executions, most recently used last: their memory is warm.
   mutable Mutex mu_;
@@ -156,6 +167,7 @@ void SegmentExecutable::lay_out_items() {
   items_.reserve(table_.items.size());
   for (const NodeItem& from : table_.items) {
     Item item{.kind = from.kind,
+              .is_transfer = from.node->op().has(kTransfer),
               .kernel = from.kernel,
               .num_inputs = from.num_inputs,
               .num_outputs = from.num_outputs,
@@ -165,6 +177,7 @@ void SegmentExecutable::lay_out_items() {
               .async_kernel = from.async_kernel,
               .node = from.node};
     num_slots_ += static_cast<std::uint32_t>(from.num_outputs);
+    receives_ = receives_ || (item.is_transfer && item.num_outputs > 0);
     items_.push_back(item);
   }
   for (std::size_t i = 0; i < items_.size(); ++i) {
@@ -322,7 +335,8 @@ Execution::Execution(const SegmentExecutable& plan)
     : plan_(plan),
       slots_(plan.num_slots_),
       pending_(std::make_unique<std::atomic<int>[]>(plan.segments_.size())),
-      uses_(std::make_unique<std::atomic<int>[]>(plan.initial_uses_.size())) {}
+      uses_(std::make_unique<std::atomic<int>[]>(plan.initial_uses_.size())),
+      dead_(plan.receives_ ? std::make_unique<std::atomic<bool>[]>(plan.segments_.size()) : nullptr) {}
 
 void Execution::start(StepScope& step, std::vector<Tensor> args, Executable::Done done) {
   step_ = &step;
@@ -332,6 +346,7 @@ void Execution::start(StepScope& step, std::vector<Tensor> args, Executable::Don
   failed_.store(false, std::memory_order_relaxed);
   for (std::size_t s = 0; s < plan_.segments_.size(); ++s) {
     pending_[s].store(plan_.segments_[s].num_predecessors, std::memory_order_relaxed);
+    if (dead_) dead_[s].store(false, std::memory_order_relaxed);
   }
   for (std::size_t u = 0; u < plan_.initial_uses_.size(); ++u) {
     uses_[u].store(plan_.initial_uses_[u], std::memory_order_relaxed);
@@ -355,15 +370,19 @@ void Execution::drain(std::vector<int> ready) {
 
 bool Execution::run_segment(int segment, std::vector<int>& ready) {
   const Segment& s = plan_.segments_[segment];
-  if (plan_.items_[s.items.front()].kind == NodeKind::kAsyncKernel) return start_async(segment, ready);
-  return end_segment(segment, run_items(s), ready);
+  const bool dead = is_dead(segment);
+  const Item& first = plan_.items_[s.items.front()];
+  if (first.kind == NodeKind::kAsyncKernel && (!dead || first.is_transfer)) return start_async(segment, ready);
+  return end_segment(segment, dead ? skip_items(s) : run_items(s), ready);
 }
 
 bool Execution::end_segment(int segment, const Status& status, std::vector<int>& ready) {
   if (!status.ok()) {
     fail(status);
   } else if (!failed_.load(std::memory_order_relaxed)) {
+    const bool dead = is_dead(segment);
     for (int next : plan_.segments_[segment].successors) {
+      if (dead) dead_[next].store(true, std::memory_order_relaxed);
       if (pending_[next].fetch_sub(1, std::memory_order_acq_rel) == 1) {
         active_.fetch_add(1, std::memory_order_relaxed);
         ready.push_back(next);
@@ -383,6 +402,27 @@ Status Execution::run_items(const Segment& segment) {
   return {};
 }
 
+// Of a dead segment: lets go of what its nodes would have read, and lets transfers send their dead values on.
+Status Execution::skip_items(const Segment& segment) {
+  for (int i : segment.items) {
+    const Item& item = plan_.items_[i];
+    if (item.kind == NodeKind::kRetval) return dead_result(plan_.table_.items[i]);
+    if (item.is_transfer) {
+      TUTTI_RETURN_IF_ERROR(run_item(item));
+    } else {
+      end_item(item);
+    }
+  }
+  return {};
+}
+
+// A receive is dead when its value is, and its value when it is.
+void Execution::end_receive(int segment, const Item& item) {
+  Tensor& value = slots_[item.output_slot].tensor;
+  if (!value.has_value()) dead_[segment].store(true, std::memory_order_relaxed);
+  if (is_dead(segment)) value.reset();
+}
+
 KernelContext Execution::context_for(const Item& item) {
   return KernelContext(*step_, {.slots = slots_.data(),
                                 .input_index = plan_.input_slots_.data() + item.inputs_begin,
@@ -398,6 +438,7 @@ Status Execution::begin_item(const Item& item) {
     return step_->cancellation->status();
   for (std::uint32_t r = item.reads.begin; r < item.reads.end; ++r) {
     const ReferenceRead& read = plan_.reads_[r];
+    if (item.is_transfer && !slots_[read.from].ref) continue;  // dead
     Status status = read_reference(slots_[read.from], &slots_[read.to].tensor);
     if (!status.ok()) [[unlikely]]
       return annotate(*item.node, status);
@@ -458,6 +499,7 @@ bool Execution::start_async(int segment, std::vector<int>& ready) {
     if (step_->trace) step_->trace->record(*item.node, ended.start_nanos, step_->trace->now());
     Status status = std::move(ended.status);
     if (status.ok()) {
+      if (item.is_transfer && item.num_outputs > 0) end_receive(segment, item);
       end_item(item);
     } else {
       status = annotate(*item.node, status);
