@@ -70,6 +70,9 @@ void register_all_ops(OpTable& table) {
   register_list_ops(table);
   register_optional_ops(table);
   register_queue_ops(table);
+  register_accumulator_ops(table);
+  register_table_ops(table);
+  register_table_file_ops(table);
   register_boundary_ops(table);
 }
 
