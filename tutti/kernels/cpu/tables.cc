@@ -1,7 +1,8 @@
 #include "tutti/kernels/cpu/tables.h"
 
-#include <cmath>
+#include <algorithm>
 #include <cstdlib>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -210,12 +211,20 @@ class Initialize : public TableKernel {
 constexpr std::int64_t kLineNumber = -1;
 constexpr std::int64_t kWholeLine = -2;
 
-// Lines without their ends; carriage returns are dropped. An end of line at the end of the file starts no line.
-std::vector<std::string> lines_of(std::string text) {
-  std::erase(text, '\r');
+// The first `limit` lines without their ends; carriage returns are dropped. An end of line at the end of the file
+// starts no line, and no line may be empty.
+Result<std::vector<std::string>> read_lines(std::string_view text, std::int64_t limit, const std::string& path) {
   std::vector<std::string> lines;
-  for (const std::string_view line : str_split(text, '\n')) lines.emplace_back(line);
-  if (lines.back().empty()) lines.pop_back();
+  for (std::size_t at = 0; at < text.size() && static_cast<std::int64_t>(lines.size()) < limit;) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    std::string line(text.substr(at, end - at));
+    std::erase(line, '\r');
+    at = end + 1;
+    if (line.empty()) {
+      return invalid_argument("Invalid content in ", printable(path), ": empty line found at position ", at, ".");
+    }
+    lines.push_back(std::move(line));
+  }
   return lines;
 }
 
@@ -275,8 +284,10 @@ class InitializeFromFile : public Kernel {
     TUTTI_RETURN_IF_ERROR(check_column(key_index_, types.key_dtype, "Key", "key"));
     TUTTI_RETURN_IF_ERROR(check_column(value_index_, types.value_dtype, "Value", "value"));
     if (ctx.services().files == nullptr) return failed_precondition("this task has no files");
-    TUTTI_ASSIGN_OR_RETURN(std::string text, read_file(*ctx.services().files, path));
-    return fill(*table, lines_of(std::move(text)), path);
+    TUTTI_ASSIGN_OR_RETURN(const std::string text, read_file(*ctx.services().files, path));
+    const std::int64_t limit = vocab_size_ < 0 ? std::numeric_limits<std::int64_t>::max() : vocab_size_;
+    TUTTI_ASSIGN_OR_RETURN(const std::vector<std::string> lines, read_lines(text, limit, path));
+    return fill(*table, lines, path);
   }
 
  private:
