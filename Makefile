@@ -41,12 +41,14 @@ bench: build
 
 interop: build build/interop/cases.done
 	@$(BIN)/interop_runner build/interop/cases
+	@$(BIN)/script_runner build/interop/scripts
 	@$(BIN)/op_table_dump >build/interop/op_table.json
 	@$(PEERS) tests/interop/check_op_table.py <build/interop/op_table.json
 	@$(PEERS) tests/interop/check_checkpoints.py $(BIN)/checkpoint_tool
 
 build/interop/cases.done: build/peers/installed $(wildcard tests/interop/*.py)
 	@$(PEERS) tests/interop/generate_cases.py build/interop/cases
+	@$(PEERS) tests/interop/generate_scripts.py build/interop/scripts
 	@touch $@
 
 build/peers/installed: tests/interop/requirements.txt

@@ -75,8 +75,45 @@ TEST_F(QueueOps, SharedNamesMustAgree) {
   Value b = runner_.run("b", "FIFOQueueV2", attrs)->output(0);
   ASSERT_TRUE(put(a, 1)->status().ok());
   EXPECT_EQ(size(b), 1);
-  attrs["capacity"] = 3;
-  EXPECT_EQ(runner_.run("c", "FIFOQueueV2", attrs)->status().code(), Code::kInvalidArgument);
+  const auto refused = [&](const std::string& op, AttrMap other) {
+    for (const auto& [name, value] : attrs) other.emplace(name, value);
+    const Status status = runner_.run(op + std::to_string(count_++), op, std::move(other))->status();
+    EXPECT_EQ(status.code(), Code::kInvalidArgument);
+    return status.message();
+  };
+  EXPECT_EQ(refused("FIFOQueueV2", {{"capacity", 3}}),
+            "Shared queue 'both' has capacity -1 but requested capacity was 3");
+  EXPECT_EQ(refused("FIFOQueueV2", {{"component_types", std::vector<DType>{DType::kFloat, DType::kInt32}}}),
+            "Shared queue 'both' has component types float but requested component types were float, int32");
+  EXPECT_EQ(refused("FIFOQueueV2", {{"shapes", std::vector<PartialShape>{PartialShape{2}}}}),
+            "Shared queue 'both' has component shapes [] but requested component shapes were [[2]]");
+  EXPECT_EQ(refused("RandomShuffleQueueV2", {}), "Expected FIFOQueue, found RandomShuffleQueueV2");
+  attrs["shared_name"] = "mixed";
+  ASSERT_TRUE(runner_.run("d", "RandomShuffleQueueV2", attrs)->status().ok());
+  EXPECT_EQ(refused("RandomShuffleQueueV2", {{"seed", 1}}),
+            "Shared queue 'mixed' has random seeds (0, 0) but requested seeds are (1, 0).");
+  EXPECT_EQ(refused("RandomShuffleQueueV2", {{"min_after_dequeue", 1}}),
+            "Shared queue 'mixed' has min_after_dequeue 0 but requested min_after_dequeue was 1.");
+}
+
+TEST_F(QueueOps, ReferenceHandles) {
+  AttrMap attrs;
+  attrs["component_types"] = std::vector<DType>{DType::kFloat};
+  attrs["shapes"] = std::vector<PartialShape>{PartialShape::scalar()};
+  const Value q = runner_.run("q", "PriorityQueue", attrs)->output(0);
+  ASSERT_TRUE(q.ref);
+  for (const std::int64_t priority : {5, 2}) {
+    auto put = start("QueueEnqueue", {},
+                     {q, value_of(Tensor::scalar(priority)), value_of(Tensor::scalar(static_cast<float>(priority)))});
+    ASSERT_TRUE(put->status().ok()) << put->status().to_string();
+  }
+  const AttrMap types{{"component_types", std::vector<DType>{DType::kInt64, DType::kFloat}}};
+  EXPECT_EQ(start("QueueDequeue", types, {q})->tensor(1).scalar<float>(), 2);
+  EXPECT_EQ(start("QueueSize", {}, {q})->tensor().scalar<std::int32_t>(), 1);
+  EXPECT_EQ(start("QueueDequeue", floats_, {q})->status(),
+            invalid_argument("Signature mismatch, have: string_ref->float expected: string_ref->int64, float"));
+  ASSERT_TRUE(start("QueueClose", {}, {q})->status().ok());
+  EXPECT_TRUE(start("QueueIsClosed", {}, {q})->tensor().scalar<bool>());
 }
 
 TEST_F(QueueOps, BadNodes) {

@@ -77,6 +77,13 @@ OpRow pass_through(std::string name, GradFn grad) {
 void add_pass_throughs(OpTable& ops) {
   ops.add(pass_through("Identity", internal::pass_through_grad));
   ops.add(pass_through("Snapshot", internal::pass_through_grad));
+  ops.add({.name = "DeepCopy",
+           .signature = "x: T -> y: T",
+           .attrs = "T: type",
+           .shape = shape::unchanged,
+           .no_gradient = true,
+           .traits = kStateful,
+           .kernels = {TUTTI_CPU(kernel_from(cpu::deep_copy))}});
   OpRow stop = pass_through("StopGradient", nullptr);
   stop.no_gradient = true;
   ops.add(std::move(stop));

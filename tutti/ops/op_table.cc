@@ -73,6 +73,9 @@ void register_all_ops(OpTable& table) {
   register_queue_ops(table);
   register_checkpoint_ops(table);
   register_file_ops(table);
+  register_accumulator_ops(table);
+  register_table_ops(table);
+  register_table_file_ops(table);
   register_boundary_ops(table);
 }
 

@@ -80,6 +80,9 @@ void register_function_ops(OpTable& ops);      // If, While, Case, PartitionedCa
 void register_list_ops(OpTable& ops);          // TensorList*, Stack*
 void register_optional_ops(OpTable& ops);      // what gradients of branches pass around
 void register_queue_ops(OpTable& ops);
-void register_boundary_ops(OpTable& ops);  // _Send, _Recv, Placeholder, Const, NoOp, Identity
+void register_accumulator_ops(OpTable& ops);  // gradients of many workers, taken as one
+void register_table_ops(OpTable& ops);        // lookup tables
+void register_table_file_ops(OpTable& ops);   // lookup tables filled from files
+void register_boundary_ops(OpTable& ops);     // _Send, _Recv, Placeholder, Const, NoOp, Identity
 
 }  // namespace tutti

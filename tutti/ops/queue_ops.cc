@@ -17,39 +17,72 @@ OpRow queue_row(std::string name, std::string signature, std::string attrs, Kern
           .kernels = {TUTTI_CPU(std::move(kernel))}};
 }
 
+// Handles come in two forms: a reference to a string vector, and (names that end in V2) a resource.
+struct Form {
+  const char* suffix;
+  const char* handle;
+  ShapeFn shape;
+};
+
+Status two_names(ShapeContext& c) {
+  c.set_output(0, PartialShape{2});
+  return {};
+}
+
+void add_makers(OpTable& ops, const Form& form) {
+  const std::string common =
+      "shapes: list(shape) >= 0 = []; capacity: int = -1; container: string = ''; shared_name: string = ''";
+  const std::string types = "component_types: list(type) >= 1; ";
+  const auto add = [&](const char* name, QueueKind kind, const std::string& attrs) {
+    ops.add({.name = str_cat(name, form.suffix),
+             .signature = str_cat("-> handle: ", form.handle),
+             .attrs = attrs,
+             .shape = form.shape,
+             .no_gradient = true,
+             .traits = kStateful,
+             .kernels = {TUTTI_CPU(cpu::queue_kernel(kind))}});
+  };
+  add("FIFOQueue", QueueKind::kFifo, types + common);
+  add("PaddingFIFOQueue", QueueKind::kPadding, types + common);
+  add("RandomShuffleQueue", QueueKind::kShuffle,
+      types + common + "; min_after_dequeue: int = 0; seed: int = 0; seed2: int = 0");
+  add("PriorityQueue", QueueKind::kPriority,
+      "component_types: list(type) >= 0 = []; shapes: list(shape) >= 0; capacity: int = -1; container: string = ''; "
+      "shared_name: string = ''");
+}
+
+void add_users(OpTable& ops, const Form& form) {
+  const std::string handle = str_cat("handle: ", form.handle);
+  const auto add = [&](const char* name, const std::string& inputs, const std::string& outputs,
+                       const std::string& attrs, KernelFactory kernel, ShapeFn shape = shape::none) {
+    OpRow row =
+        queue_row(str_cat(name, form.suffix), str_cat(handle, inputs, " -> ", outputs), attrs, std::move(kernel));
+    row.shape = std::move(shape);
+    ops.add(std::move(row));
+  };
+  const std::string timeout = "; timeout_ms: int = -1";
+  const std::string enqueue_attrs = "Tcomponents: list(type) >= 1" + timeout;
+  add("QueueEnqueue", ", components: Tcomponents", "", enqueue_attrs, cpu::queue_enqueue_kernel());
+  add("QueueEnqueueMany", ", components: Tcomponents", "", enqueue_attrs, cpu::queue_enqueue_many_kernel());
+
+  const std::string dequeue_attrs = "component_types: list(type) >= 1" + timeout;
+  const std::string components = "components: component_types";
+  add("QueueDequeue", "", components, dequeue_attrs, cpu::queue_dequeue_kernel());
+  add("QueueDequeueMany", ", n: int32", components, dequeue_attrs, cpu::queue_dequeue_many_kernel());
+  add("QueueDequeueUpTo", ", n: int32", components, dequeue_attrs, cpu::queue_dequeue_up_to_kernel());
+
+  add("QueueClose", "", "", "cancel_pending_enqueues: bool = false", cpu::queue_close_kernel());
+  add("QueueSize", "", "size: int32", "", kernel_from(cpu::queue_size), shape::scalar);
+  add("QueueIsClosed", "", "is_closed: bool", "", kernel_from(cpu::queue_is_closed), shape::scalar);
+}
+
 }  // namespace
 
 void register_queue_ops(OpTable& ops) {
-  ops.add({.name = "FIFOQueueV2",
-           .signature = "-> handle: resource",
-           .attrs = "component_types: list(type) >= 1; shapes: list(shape) >= 0 = []; capacity: int = -1; "
-                    "container: string = ''; shared_name: string = ''",
-           .shape = shape::scalar,
-           .no_gradient = true,
-           .traits = kStateful,
-           .kernels = {TUTTI_CPU(cpu::fifo_queue_kernel())}});
-
-  const std::string enqueue = "handle: resource, components: Tcomponents ->";
-  const std::string enqueue_attrs = "Tcomponents: list(type) >= 1; timeout_ms: int = -1";
-  ops.add(queue_row("QueueEnqueueV2", enqueue, enqueue_attrs, cpu::queue_enqueue_kernel()));
-  ops.add(queue_row("QueueEnqueueManyV2", enqueue, enqueue_attrs, cpu::queue_enqueue_many_kernel()));
-
-  const std::string dequeue_many = "handle: resource, n: int32 -> components: component_types";
-  const std::string dequeue_attrs = "component_types: list(type) >= 1; timeout_ms: int = -1";
-  ops.add(queue_row("QueueDequeueV2", "handle: resource -> components: component_types", dequeue_attrs,
-                    cpu::queue_dequeue_kernel()));
-  ops.add(queue_row("QueueDequeueManyV2", dequeue_many, dequeue_attrs, cpu::queue_dequeue_many_kernel()));
-  ops.add(queue_row("QueueDequeueUpToV2", dequeue_many, dequeue_attrs, cpu::queue_dequeue_up_to_kernel()));
-
-  ops.add(queue_row("QueueCloseV2", "handle: resource ->", "cancel_pending_enqueues: bool = false",
-                    cpu::queue_close_kernel()));
-  OpRow size = queue_row("QueueSizeV2", "handle: resource -> size: int32", "", kernel_from(cpu::queue_size));
-  size.shape = shape::scalar;
-  ops.add(std::move(size));
-  OpRow is_closed =
-      queue_row("QueueIsClosedV2", "handle: resource -> is_closed: bool", "", kernel_from(cpu::queue_is_closed));
-  is_closed.shape = shape::scalar;
-  ops.add(std::move(is_closed));
+  for (const Form& form : {Form{"", "Ref(string)", two_names}, Form{"V2", "resource", shape::scalar}}) {
+    add_makers(ops, form);
+    add_users(ops, form);
+  }
 }
 
 }  // namespace tutti

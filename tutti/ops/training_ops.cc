@@ -204,6 +204,21 @@ void register_training_ops(OpTable& ops) {
                         UpdateRule::kKerasMomentum,
                         {{"var", 'v'}, {"accum", 'v'}, {"lr", 's'}, {"grad", 'g'}, {"momentum", 's'}},
                         "use_nesterov: bool = false"};
+  const Optimiser amsgrad{"AdamWithAmsgrad",
+                          UpdateRule::kAdamAmsgrad,
+                          {{"var", 'v'},
+                           {"m", 'v'},
+                           {"v", 'v'},
+                           {"vhat", 'v'},
+                           {"beta1_power", 's'},
+                           {"beta2_power", 's'},
+                           {"lr", 's'},
+                           {"beta1", 's'},
+                           {"beta2", 's'},
+                           {"epsilon", 's'},
+                           {"grad", 'g'}},
+                          ""};
+  add_row(ops, amsgrad, "ResourceApply", true);
   add_row(ops, keras, "ResourceApply", true);
   add_row(ops, sparse(keras), "ResourceSparseApply", true);
 }

@@ -178,6 +178,32 @@ void add_reference_updates(OpTable& ops) {
   }
 }
 
+// Slices by coordinates.
+void add_scatter_nd(OpTable& ops) {
+  const auto add = [&ops](const std::string& name, cpu::RowUpdate update, bool resource) {
+    const bool replaces = update == cpu::RowUpdate::kUpdate;
+    // The resource forms leave the types open; arithmetic then has kernels for numbers only.
+    const std::string type = resource || replaces ? "type" : std::string(kNumberTypes);
+    ops.add({.name = str_cat(resource ? "ResourceScatterNd" : "ScatterNd", name),
+             .signature = resource ? "ref: resource, indices: Tindices, updates: T ->"
+                                   : "ref: Ref(T), indices: Tindices, updates: T -> output_ref: Ref(T)",
+             .attrs = str_cat("T: ", type, "; Tindices: {int32, int64}; use_locking: bool = ",
+                              resource || replaces ? "true" : "false"),
+             .shape = resource ? ShapeFn(shape::none) : ShapeFn(shape::unchanged),
+             .no_gradient = true,
+             .traits = kStateful,
+             .kernels = {TUTTI_CPU(resource ? cpu::resource_scatter_nd_kernel(update) : cpu::scatter_nd_kernel(update),
+                                   replaces ? DTypeSet::all() : (is_min_max(update) ? kReals : kNumbers))}});
+  };
+  for (const bool resource : {false, true}) {
+    add("Update", cpu::RowUpdate::kUpdate, resource);
+    add("Add", cpu::RowUpdate::kAdd, resource);
+    add("Sub", cpu::RowUpdate::kSub, resource);
+  }
+  add("Min", cpu::RowUpdate::kMin, /*resource=*/true);
+  add("Max", cpu::RowUpdate::kMax, /*resource=*/true);
+}
+
 void add_resource_variables(OpTable& ops) {
   ops.add({.name = "VarHandleOp",
            .signature = "-> resource: resource",
@@ -265,6 +291,7 @@ void register_variable_ops(OpTable& ops) {
   add_reference_updates(ops);
   add_resource_variables(ops);
   add_resource_updates(ops);
+  add_scatter_nd(ops);
 }
 
 }  // namespace tutti

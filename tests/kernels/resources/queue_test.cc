@@ -223,6 +223,106 @@ TEST_F(QueueTest, BadOptions) {
   EXPECT_FALSE(Queue::create({.name = "q", .component_types = {DType::kInt32}, .shapes = {{1}, {2}}}).ok());
 }
 
+TEST_F(QueueTest, ShuffledAsTensorFlowDoes) {
+  // What TensorFlow 2.15's RandomShuffleQueueV2 gave for these seeds.
+  auto queue = Queue::create({.kind = QueueKind::kShuffle,
+                              .name = "q",
+                              .component_types = {DType::kInt32},
+                              .shapes = {PartialShape::scalar()},
+                              .min_after_dequeue = 2,
+                              .seed = 7,
+                              .seed2 = 9})
+                   .value_or_throw();
+  Answer put;
+  queue->try_enqueue_many({Tensor::vector<std::int32_t>({0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11})}, cancellation_,
+                          put.enqueued());
+  for (const int expected : {7, 8, 10, 1}) {
+    Answer got;
+    queue->try_dequeue(cancellation_, got.dequeued());
+    ASSERT_TRUE(got.ok());
+    EXPECT_EQ(got.value(), expected);
+  }
+  Answer five, two, closed;
+  queue->try_dequeue_many(5, false, cancellation_, five.dequeued());
+  ASSERT_TRUE(five.ok());
+  EXPECT_TRUE(bitwise_equal(five.tuple[0], Tensor::vector<std::int32_t>({9, 5, 4, 0, 11})));
+  queue->try_dequeue_many(2, false, cancellation_, two.dequeued());
+  EXPECT_FALSE(two.status) << "one of three may leave while two must stay";
+  queue->close(false, closed.enqueued());
+  ASSERT_TRUE(two.ok()) << two.status->to_string();
+  EXPECT_EQ(queue->size(), 1);
+}
+
+TEST_F(QueueTest, PaddingStacksDifferentShapes) {
+  auto queue = Queue::create({.kind = QueueKind::kPadding,
+                              .name = "q",
+                              .component_types = {DType::kInt32, DType::kString},
+                              .shapes = {PartialShape{-1, 2}, PartialShape{-1}}})
+                   .value_or_throw();
+  Answer a, b, wrong, wrong_batch, single;
+  queue->try_enqueue({Tensor::of<std::int32_t>({1, 2}, {1, 2}), Tensor::vector<std::string>({"x", "y"})}, cancellation_,
+                     a.enqueued());
+  queue->try_enqueue({Tensor::of<std::int32_t>({2, 2}, {3, 4, 5, 6}), Tensor(DType::kString, {0})}, cancellation_,
+                     b.enqueued());
+  Answer both, none;
+  queue->try_dequeue_many(2, false, cancellation_, both.dequeued());
+  ASSERT_TRUE(both.ok()) << both.status->to_string();
+  EXPECT_TRUE(bitwise_equal(both.tuple[0], Tensor::of<std::int32_t>({2, 2, 2}, {1, 2, 0, 0, 3, 4, 5, 6})));
+  EXPECT_TRUE(bitwise_equal(both.tuple[1], Tensor::of<std::string>({2, 2}, {"x", "y", "", ""})));
+  queue->try_dequeue_many(0, false, cancellation_, none.dequeued());
+  EXPECT_EQ(none.tuple[0].shape(), (Shape{0, 0, 2}));
+  queue->try_enqueue({Tensor(DType::kInt32, {1, 3}), Tensor(DType::kString, {0})}, cancellation_, wrong.enqueued());
+  EXPECT_EQ(wrong.status->message(), "Shape mismatch in tuple component 0. Expected [?,2], got [1,3]");
+  queue->try_enqueue_many({Tensor(DType::kInt32, {5, 1, 3}), Tensor(DType::kString, {5, 0})}, cancellation_,
+                          wrong_batch.enqueued());
+  EXPECT_EQ(wrong_batch.status->message(), "Shape mismatch in tuple component 0. Expected [5,?,2], got [5,1,3]");
+}
+
+Queue::Tuple ranked(std::int64_t priority, std::int32_t value) {
+  return {Tensor::scalar(priority), Tensor::scalar(value)};
+}
+
+TEST_F(QueueTest, PriorityTakesTheLeastFirst) {
+  auto queue = Queue::create({.kind = QueueKind::kPriority,
+                              .name = "q",
+                              .component_types = {DType::kInt64, DType::kInt32},
+                              .shapes = {PartialShape::scalar(), PartialShape::scalar()}})
+                   .value_or_throw();
+  for (const auto& [priority, value] : {std::pair{3, 0}, {-1, 1}, {3, 2}, {2, 3}}) {
+    Answer put;
+    queue->try_enqueue(ranked(priority, value), cancellation_, put.enqueued());
+    EXPECT_TRUE(put.ok());
+  }
+  Cancellation other;
+  Answer waiting, all;
+  queue->try_dequeue_many(5, false, other, waiting.dequeued());
+  EXPECT_FALSE(waiting.status);
+  other.cancel(cancelled("no"));
+  queue->try_dequeue_many(4, false, cancellation_, all.dequeued());
+  ASSERT_TRUE(all.ok());
+  EXPECT_TRUE(bitwise_equal(all.tuple[0], Tensor::vector<std::int64_t>({-1, 2, 3, 3})));
+  EXPECT_TRUE(bitwise_equal(all.tuple[1], Tensor::vector<std::int32_t>({1, 3, 0, 2})));
+}
+
+TEST_F(QueueTest, BadOptionsOfKinds) {
+  const auto refuse = [](QueueOptions options, const std::string& text) {
+    const auto queue = Queue::create(std::move(options));
+    ASSERT_FALSE(queue.ok());
+    EXPECT_EQ(queue.status(), invalid_argument(text));
+  };
+  refuse({.kind = QueueKind::kShuffle, .component_types = {DType::kInt32}, .capacity = 5, .min_after_dequeue = 5},
+         "min_after_dequeue 5 must be < capacity 5");
+  refuse({.kind = QueueKind::kShuffle, .component_types = {DType::kInt32}, .min_after_dequeue = -1},
+         "min_after_dequeue -1 must be >= 0");
+  refuse({.kind = QueueKind::kPadding, .component_types = {DType::kInt32}},
+         "Shapes must be provided for all components, but received 1 dtypes and 0 shapes.");
+  refuse({.kind = QueueKind::kPadding, .component_types = {DType::kInt32}, .shapes = {PartialShape()}},
+         "shape <unknown> must have known rank.");
+  refuse({.component_types = {DType::kFloat, DType::kFloat}, .shapes = {PartialShape{1}}},
+         "Different number of component types.  Types: float, float, Shapes: [[1]]");
+  EXPECT_FALSE(Queue::create({.kind = QueueKind::kPriority, .component_types = {DType::kFloat}}).ok());
+}
+
 TEST_F(QueueTest, ThreadsLoseAndRepeatNothing) {
   constexpr int kItems = 2000;
   auto queue = make_queue(/*capacity=*/7);

@@ -24,4 +24,7 @@ KernelFactory recv_kernel();
 std::string rendezvous_key(const std::string& send_device, std::int64_t incarnation, const std::string& recv_device,
                            const std::string& tensor_name, const LoopPosition& loop = {});
 
+// DeepCopy: memory of its own.
+Status deep_copy(KernelContext& ctx);
+
 }  // namespace tutti::cpu

@@ -216,23 +216,31 @@ Status check_updates(const Tensor& indices, const Tensor& updates, const Shape& 
 
 }  // namespace
 
-Status scatter_nd(KernelContext& ctx) {
-  const Tensor& indices = ctx.input(0);
-  const Tensor& updates = ctx.input(1);
-  TUTTI_ASSIGN_OR_RETURN(const Shape shape, read_shape(ctx.input(2), "shape"));
-  TUTTI_ASSIGN_OR_RETURN(const Coordinates c, read_coordinates(indices, shape));
-  TUTTI_RETURN_IF_ERROR(check_updates(indices, updates, shape, c.limits.size));
-  TUTTI_RETURN_IF_ERROR(c.check(shape));
-  TUTTI_ASSIGN_OR_RETURN(Tensor * out, ctx.allocate_output(0, shape));
+Status scatter_slices(const Tensor& indices, const Tensor& updates, const BinaryFunction* combine, Tensor& to) {
+  TUTTI_ASSIGN_OR_RETURN(const Coordinates c, read_coordinates(indices, to.shape()));
+  TUTTI_RETURN_IF_ERROR(check_updates(indices, updates, to.shape(), c.limits.size));
+  TUTTI_RETURN_IF_ERROR(c.check(to.shape()));
   const DType dtype = updates.dtype();
-  zero_elements(dtype, out->raw(), out->num_elements());
-  const BinaryFunction add = BinaryFunction::find(BinaryOp::kAdd, dtype);
-  if (!add) return unimplemented("no sums of ", dtype_name(dtype));
   for (std::int64_t i = 0; c.slice > 0 && i < c.count; ++i) {
-    void* sum = at_element(dtype, out->raw(), c.offset(i) * c.slice);
-    add(sum, at_element(dtype, updates.raw(), i * c.slice), sum, c.slice, 1, 1);
+    void* at = at_element(dtype, to.raw(), c.offset(i) * c.slice);
+    const void* from = at_element(dtype, updates.raw(), i * c.slice);
+    if (combine == nullptr) {
+      copy_elements(dtype, at, from, c.slice);
+    } else {
+      (*combine)(at, from, at, c.slice, 1, 1);
+    }
   }
   return {};
+}
+
+Status scatter_nd(KernelContext& ctx) {
+  const Tensor& updates = ctx.input(1);
+  TUTTI_ASSIGN_OR_RETURN(const Shape shape, read_shape(ctx.input(2), "shape"));
+  const BinaryFunction add = BinaryFunction::find(BinaryOp::kAdd, updates.dtype());
+  if (!add) return unimplemented("no sums of ", dtype_name(updates.dtype()));
+  TUTTI_ASSIGN_OR_RETURN(Tensor * out, ctx.allocate_output(0, shape));
+  zero_elements(updates.dtype(), out->raw(), out->num_elements());
+  return scatter_slices(ctx.input(0), updates, &add, *out);
 }
 
 }  // namespace tutti::cpu

@@ -61,6 +61,18 @@ struct Adam {
   }
 };
 
+struct AdamAmsgrad {
+  static constexpr int kStates = 4;  // var, m, v, vhat
+  template <class D, class V>
+  static HWY_INLINE void run(D d, V* s, V g, const hn::TFromD<D>* k) {
+    const V alpha = hn::Set(d, k[0]), rest1 = hn::Set(d, k[1]), rest2 = hn::Set(d, k[2]), epsilon = hn::Set(d, k[3]);
+    s[1] = hn::MulAdd(hn::Sub(g, s[1]), rest1, s[1]);
+    s[2] = hn::MulAdd(hn::Sub(hn::Mul(g, g), s[2]), rest2, s[2]);
+    s[3] = hn::Max(s[3], s[2]);
+    s[0] = hn::Sub(s[0], hn::Div(hn::Mul(s[1], alpha), hn::Add(hn::Sqrt(s[3]), epsilon)));
+  }
+};
+
 struct AdaMax {
   static constexpr int kStates = 3;
   template <class D, class V>
@@ -196,6 +208,8 @@ UpdateLoop loop_for(UpdateRule rule, bool root) {
       return &run_update<Adam<false>, T>;
     case UpdateRule::kNesterovAdam:
       return &run_update<Adam<true>, T>;
+    case UpdateRule::kAdamAmsgrad:
+      return &run_update<AdamAmsgrad, T>;
     case UpdateRule::kAdaMax:
       return &run_update<AdaMax, T>;
     case UpdateRule::kRmsProp:
@@ -255,6 +269,7 @@ std::array<double, kMaxUpdateScalars> prepare_scalars(UpdateRule rule, std::span
       return {in[0], in[1]};
     case UpdateRule::kAdam:
     case UpdateRule::kNesterovAdam:
+    case UpdateRule::kAdamAmsgrad:
       return {in[2] * std::sqrt(1 - in[1]) / (1 - in[0]), 1 - in[3], 1 - in[4], in[5], in[3]};
     case UpdateRule::kAdaMax:
       return {in[1] / (1 - in[0]), 1 - in[2], in[3], in[4]};
@@ -282,6 +297,7 @@ int update_states(UpdateRule rule) {
     case UpdateRule::kAdagrad:
       return 2;
     case UpdateRule::kCenteredRmsProp:
+    case UpdateRule::kAdamAmsgrad:
       return 4;
     default:
       return 3;

@@ -17,6 +17,7 @@ enum class UpdateRule {
   kKerasNesterov,
   kAdam,
   kNesterovAdam,
+  kAdamAmsgrad,
   kAdaMax,
   kRmsProp,
   kCenteredRmsProp,
@@ -38,7 +39,7 @@ UpdateLoop find_update(UpdateRule rule, DType dtype, bool root);
 
 // Turns the op's scalar inputs, in the op's order, into the constants of the loop. `flag`: update_slots of Adagrad,
 // multiply_linear_by_lr of Ftrl.
-//   Adam      beta1_power, beta2_power, lr, beta1, beta2, epsilon
+//   Adam      beta1_power, beta2_power, lr, beta1, beta2, epsilon       (with AMSGrad likewise)
 //   AdaMax    beta1_power, lr, beta1, beta2, epsilon
 //   RMSProp   lr, rho, momentum, epsilon       (centered likewise)
 //   Adagrad   lr [, epsilon]

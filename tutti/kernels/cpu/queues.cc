@@ -13,21 +13,41 @@ namespace tutti::cpu {
 
 namespace {
 
-class FifoQueue : public Kernel {
- public:
-  FifoQueue(std::shared_ptr<ResourceSlot> slot, QueueOptions options, std::string_view device)
-      : slot_(std::move(slot)),
-        options_(std::move(options)),
-        handle_(Tensor::scalar(ResourceHandle(std::string(device), slot_))) {}
+template <typename T>
+T attr_or(const KernelInit& init, std::string_view name, T otherwise) {
+  auto it = init.attrs.find(name);
+  const T* value = it == init.attrs.end() ? nullptr : it->second.get<T>();
+  return value != nullptr ? *value : otherwise;
+}
 
-  static Result<std::unique_ptr<Kernel>> create(const KernelInit& init) {
+QueueOptions options_of(QueueKind kind, const KernelInit& init, const std::string& name) {
+  QueueOptions options{.kind = kind,
+                       .name = name,
+                       .component_types = init.attr<std::vector<DType>>("component_types"),
+                       .shapes = init.attr<std::vector<PartialShape>>("shapes"),
+                       .capacity = init.attr<std::int64_t>("capacity"),
+                       .min_after_dequeue = attr_or<std::int64_t>(init, "min_after_dequeue", 0),
+                       .seed = attr_or<std::int64_t>(init, "seed", 0),
+                       .seed2 = attr_or<std::int64_t>(init, "seed2", 0)};
+  if (kind == QueueKind::kPriority) {
+    // The attributes leave the priority out.
+    const bool shapes_are_free = options.shapes.empty() && !options.component_types.empty();
+    options.component_types.insert(options.component_types.begin(), DType::kInt64);
+    if (!shapes_are_free) options.shapes.insert(options.shapes.begin(), PartialShape::scalar());
+  }
+  return options;
+}
+
+class MakeQueue : public Kernel {
+ public:
+  MakeQueue(std::shared_ptr<ResourceSlot> slot, QueueOptions options, const KernelInit& init)
+      : op_(init.op), slot_(std::move(slot)), options_(std::move(options)), output_(init, slot_) {}
+
+  static Result<std::unique_ptr<Kernel>> create(QueueKind kind, const KernelInit& init) {
     TUTTI_ASSIGN_OR_RETURN(auto slot, own_slot(init));
-    QueueOptions options{.name = slot->name(),
-                         .component_types = init.attr<std::vector<DType>>("component_types"),
-                         .shapes = init.attr<std::vector<PartialShape>>("shapes"),
-                         .capacity = init.attr<std::int64_t>("capacity")};
+    QueueOptions options = options_of(kind, init, slot->name());
     TUTTI_RETURN_IF_ERROR(Queue::create(options).status());  // so that bad attributes show here
-    return std::unique_ptr<Kernel>(std::make_unique<FifoQueue>(std::move(slot), std::move(options), init.device));
+    return std::unique_ptr<Kernel>(std::make_unique<MakeQueue>(std::move(slot), std::move(options), init));
   }
 
   Status compute(KernelContext& ctx) override {
@@ -38,28 +58,47 @@ class FifoQueue : public Kernel {
     const auto queue = std::dynamic_pointer_cast<Queue>(resource);
     if (!queue) return invalid_argument("Resource ", printable(slot_->name()), " is not a queue");
     TUTTI_RETURN_IF_ERROR(check_same(queue->options()));
-    ctx.set_output(0, handle_);
+    output_.give(ctx);
     return {};
   }
 
  private:
+  static std::string type_list(const std::vector<DType>& types) {
+    std::vector<std::string_view> names;
+    for (const DType type : types) names.push_back(dtype_name(type));
+    return str_join(names, ", ");
+  }
+
   Status check_same(const QueueOptions& there) const {
+    const QueueOptions& here = options_;
+    if (there.kind != here.kind) return invalid_argument("Expected ", queue_kind_name(there.kind), ", found ", op_);
     const std::string shared = str_cat("Shared queue '", printable(slot_->name()), "' has ");
-    if (there.component_types != options_.component_types) {
-      return invalid_argument(shared, "component types that do not match the requested ones");
+    if (there.component_types != here.component_types) {
+      return invalid_argument(shared, "component types ", type_list(there.component_types),
+                              " but requested component types were ", type_list(here.component_types));
     }
-    if (there.shapes != options_.shapes) {
-      return invalid_argument(shared, "component shapes that do not match the requested ones");
+    if (there.shapes != here.shapes) {
+      return invalid_argument(shared, "component shapes [", str_join(there.shapes, ", "),
+                              "] but requested component shapes were [", str_join(here.shapes, ", "), "]");
     }
-    if (there.capacity != options_.capacity) {
-      return invalid_argument(shared, "capacity ", there.capacity, " but requested capacity was ", options_.capacity);
+    if (there.capacity != here.capacity) {
+      return invalid_argument(shared, "capacity ", there.capacity, " but requested capacity was ", here.capacity);
+    }
+    if (there.min_after_dequeue != here.min_after_dequeue) {
+      return invalid_argument(shared, "min_after_dequeue ", there.min_after_dequeue,
+                              " but requested min_after_dequeue was ", here.min_after_dequeue, ".");
+    }
+    if (there.seed != here.seed || there.seed2 != here.seed2) {
+      return invalid_argument(shared, "random seeds (", there.seed, ", ", there.seed2, ") but requested seeds are (",
+                              here.seed, ", ", here.seed2, ").");
     }
     return {};
   }
 
+  const std::string op_;
   const std::shared_ptr<ResourceSlot> slot_;
   const QueueOptions options_;
-  const Tensor handle_;
+  const HandleOutput output_;
 };
 
 Result<std::shared_ptr<Queue>> input_queue(KernelContext& ctx) {
@@ -70,27 +109,32 @@ Result<std::shared_ptr<Queue>> input_queue(KernelContext& ctx) {
 // A kernel that acts on the queue behind input 0.
 class QueueKernel : public AsyncKernel {
  public:
+  explicit QueueKernel(const KernelInit& init) : signature_(init) {}
   void compute_async(KernelContext& ctx, Done done) override {
     Result<std::shared_ptr<Queue>> queue = input_queue(ctx);
     if (!queue.ok()) return done(queue.status());
+    if (Status fits = check_types((*queue)->options().component_types); !fits.ok()) return done(std::move(fits));
     act(**queue, ctx, std::move(done));
   }
 
  protected:
+  virtual Status check_types(const std::vector<DType>&) const { return {}; }
   virtual void act(Queue& queue, KernelContext& ctx, Done done) = 0;
+
+  const NodeSignature signature_;
 };
 
 // Timeouts are in the signature, but nobody implements them.
 Status check_timeout(const KernelInit& init) {
   const std::int64_t timeout_ms = init.attr<std::int64_t>("timeout_ms");
   if (timeout_ms == -1) return {};
-  return invalid_argument("Timeout not supported yet: timeout_ms is ", timeout_ms);
+  return invalid_argument("Timeout not supported yet. (timeout_ms is ", timeout_ms, ")");
 }
 
 template <typename K, typename... Args>
 Result<std::unique_ptr<Kernel>> make_without_timeout(const KernelInit& init, Args... args) {
   TUTTI_RETURN_IF_ERROR(check_timeout(init));
-  return std::unique_ptr<Kernel>(std::make_unique<K>(args...));
+  return std::unique_ptr<Kernel>(std::make_unique<K>(init, args...));
 }
 
 Queue::Tuple tuple_of(KernelContext& ctx) {
@@ -101,9 +145,10 @@ Queue::Tuple tuple_of(KernelContext& ctx) {
 
 class Enqueue : public QueueKernel {
  public:
-  explicit Enqueue(bool many) : many_(many) {}
+  Enqueue(const KernelInit& init, bool many) : QueueKernel(init), many_(many) {}
 
  protected:
+  Status check_types(const std::vector<DType>& types) const override { return signature_.check(types, {}); }
   void act(Queue& queue, KernelContext& ctx, Done done) override {
     if (many_) {
       queue.try_enqueue_many(tuple_of(ctx), ctx.cancellation(), std::move(done));
@@ -116,29 +161,21 @@ class Enqueue : public QueueKernel {
   const bool many_;
 };
 
-Status set_components(KernelContext& ctx, Queue::Tuple tuple) {
-  if (static_cast<int>(tuple.size()) != ctx.num_outputs()) {
-    return invalid_argument("the queue has ", tuple.size(), " components, the op expects ", ctx.num_outputs());
-  }
-  for (int i = 0; i < ctx.num_outputs(); ++i) {
-    if (tuple[i].dtype() != ctx.output_type(i)) {
-      return invalid_argument("component ", i, " of the queue is ", dtype_name(tuple[i].dtype()), ", the op expects ",
-                              dtype_name(ctx.output_type(i)));
-    }
-    ctx.set_output(i, std::move(tuple[i]));
-  }
-  return {};
-}
-
 Queue::DequeueDone give_components(KernelContext& ctx, AsyncKernel::Done done) {
   return [&ctx, done = std::move(done)](Status status, Queue::Tuple tuple) {
-    if (status.ok()) status = set_components(ctx, std::move(tuple));
+    for (std::size_t i = 0; status.ok() && i < tuple.size(); ++i) {
+      ctx.set_output(static_cast<int>(i), std::move(tuple[i]));
+    }
     done(std::move(status));
   };
 }
 
 class Dequeue : public QueueKernel {
+ public:
+  using QueueKernel::QueueKernel;
+
  protected:
+  Status check_types(const std::vector<DType>& types) const override { return signature_.check({}, types); }
   void act(Queue& queue, KernelContext& ctx, Done done) override {
     queue.try_dequeue(ctx.cancellation(), give_components(ctx, std::move(done)));
   }
@@ -146,9 +183,12 @@ class Dequeue : public QueueKernel {
 
 class DequeueMany : public QueueKernel {
  public:
-  explicit DequeueMany(bool allow_fewer) : allow_fewer_(allow_fewer) {}
+  DequeueMany(const KernelInit& init, bool allow_fewer) : QueueKernel(init), allow_fewer_(allow_fewer) {}
 
  protected:
+  Status check_types(const std::vector<DType>& types) const override {
+    return signature_.check({DType::kInt32}, types);
+  }
   void act(Queue& queue, KernelContext& ctx, Done done) override {
     const Result<std::int64_t> count = read_integer(ctx.input(1), "n");
     if (!count.ok()) return done(count.status());
@@ -161,7 +201,8 @@ class DequeueMany : public QueueKernel {
 
 class CloseQueue : public QueueKernel {
  public:
-  explicit CloseQueue(const KernelInit& init) : cancel_pending_(init.attr<bool>("cancel_pending_enqueues")) {}
+  explicit CloseQueue(const KernelInit& init)
+      : QueueKernel(init), cancel_pending_(init.attr<bool>("cancel_pending_enqueues")) {}
 
  protected:
   void act(Queue& queue, KernelContext&, Done done) override { queue.close(cancel_pending_, std::move(done)); }
@@ -172,7 +213,9 @@ class CloseQueue : public QueueKernel {
 
 }  // namespace
 
-KernelFactory fifo_queue_kernel() { return kernel_of<FifoQueue>(); }
+KernelFactory queue_kernel(QueueKind kind) {
+  return [kind](const KernelInit& init) { return MakeQueue::create(kind, init); };
+}
 KernelFactory queue_enqueue_kernel() {
   return [](const KernelInit& init) { return make_without_timeout<Enqueue>(init, /*many=*/false); };
 }

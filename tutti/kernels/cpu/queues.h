@@ -2,10 +2,13 @@
 #pragma once
 
 #include "tutti/kernels/kernel.h"
+#include "tutti/kernels/resources/queue.h"
 
 namespace tutti::cpu {
 
-KernelFactory fifo_queue_kernel();
+// The op that makes a queue. Attributes component_types, shapes, capacity, container, shared_name; where the op has
+// them min_after_dequeue, seed, seed2.
+KernelFactory queue_kernel(QueueKind kind);
 KernelFactory queue_enqueue_kernel();
 KernelFactory queue_enqueue_many_kernel();
 KernelFactory queue_dequeue_kernel();

@@ -77,7 +77,7 @@ class ApplyKernel : public Kernel {
       apply_dense(*update, grad, scalars, loop, context.team());
     } else {
       TUTTI_RETURN_IF_ERROR(check_sparse(update->old_value(0), grad, context.input(indices_)));
-      apply_rows(*update, grad, context.input(indices_), scalars, loop);
+      apply_rows(*update, grad, context.input(indices_), scalars, loop, context.threads());
     }
     update->commit();
     if (returns_ref_) context.set_output_ref(0, slots[0]);
@@ -157,10 +157,18 @@ class ApplyKernel : public Kernel {
     for (std::int64_t i = 0; i < indices.num_elements(); ++i) {
       const std::int64_t row = index_at(indices.raw(), indices.dtype(), i);
       if (row < 0 || row >= var.dim(0)) {
-        return invalid_argument(name_, ": indices[", i, "] = ", row, " is not in [0, ", var.dim(0), ")");
+        return index_error(i, row, var.dim(0));
       }
     }
     return {};
+  }
+
+  // TensorFlow has two ways to say it.
+  Status index_error(std::int64_t at, std::int64_t row, std::int64_t rows) const {
+    if (rule_ == UpdateRule::kKerasMomentum || rule_ == UpdateRule::kKerasNesterov) {
+      return invalid_argument("indices[", at, "] = ", row, " is not in [0, ", rows, ")");
+    }
+    return invalid_argument("Index ", row, " at offset ", at, " in indices is out of range [0, ", rows, ")");
   }
 
   void apply_dense(VariableUpdate& update, const Tensor& grad, const Scalars& scalars, UpdateLoop loop,
@@ -175,19 +183,42 @@ class ApplyKernel : public Kernel {
     });
   }
 
-  // New memory holds a copy of the old: rows are changed in place there, one after the other, since an index may
-  // repeat.
+  // New memory holds a copy of the old: rows are changed in place there. An index may repeat, and its updates go one
+  // after the other; so each thread takes certain rows, in the order of the list, and not a part of the list.
   void apply_rows(VariableUpdate& update, const Tensor& grad, const Tensor& indices, const Scalars& scalars,
-                  UpdateLoop loop) const {
-    const std::int64_t row_size = elements_from(update.old_value(0).shape(), 1);
-    for (std::int64_t i = 0; i < indices.num_elements(); ++i) {
-      const std::int64_t row = index_at(indices.raw(), indices.dtype(), i);
-      Pointers at;
-      for (int s = 0; s < states_; ++s) {
-        at.fresh[s] = static_cast<char*>(update.new_value(s).raw()) + row * row_size * size_;
-        at.old[s] = at.fresh[s];
+                  UpdateLoop loop, int threads) const {
+    const int pieces = parallel_pieces(threads, grad.num_elements(), kElementGrain / 2);
+    parallel_for(pieces, pieces, 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t piece = begin; piece < end; ++piece) {
+        apply_rows_of(piece, pieces, update, grad, indices, scalars, loop);
       }
-      run(loop, at, static_cast<const char*>(grad.raw()) + i * row_size * size_, scalars, row_size);
+    });
+  }
+
+  void apply_rows_of(std::int64_t piece, std::int64_t pieces, VariableUpdate& update, const Tensor& grad,
+                     const Tensor& indices, const Scalars& scalars, UpdateLoop loop) const {
+    // Rows of a large table lie far apart: asking for them some rounds ahead hides the way to memory.
+    constexpr std::int64_t kAhead = 4;
+    const std::int64_t count = indices.num_elements();
+    const std::int64_t row_bytes = elements_from(update.old_value(0).shape(), 1) * size_;
+    const std::int64_t row_size = row_bytes / size_;
+    std::array<char*, kMaxUpdateStates> base{};
+    for (int s = 0; s < states_; ++s) base[s] = static_cast<char*>(update.new_value(s).raw());
+    const auto row_at = [&](std::int64_t i) { return index_at(indices.raw(), indices.dtype(), i); };
+    for (std::int64_t i = 0; i < count; ++i) {
+      const std::int64_t row = row_at(i);
+      if (pieces > 1 && row % pieces != piece) continue;
+      if (i + kAhead < count) prefetch(base, row_at(i + kAhead) * row_bytes, row_bytes);
+      Pointers at;
+      for (int s = 0; s < states_; ++s) at.old[s] = at.fresh[s] = base[s] + row * row_bytes;
+      run(loop, at, static_cast<const char*>(grad.raw()) + i * row_bytes, scalars, row_size);
+    }
+  }
+
+  void prefetch(const std::array<char*, kMaxUpdateStates>& base, std::int64_t offset, std::int64_t bytes) const {
+    constexpr std::int64_t kLine = 64, kMost = 4 * kLine;
+    for (int s = 0; s < states_; ++s) {
+      for (std::int64_t b = 0; b < std::min(bytes, kMost); b += kLine) __builtin_prefetch(base[s] + offset + b, 1);
     }
   }
 

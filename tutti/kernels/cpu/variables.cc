@@ -262,29 +262,49 @@ Status update_rows(const std::shared_ptr<ResourceSlot>& slot, RowUpdate kind, co
   return {};
 }
 
+// By coordinates instead of rows.
+Status update_slices(const std::shared_ptr<ResourceSlot>& slot, RowUpdate kind, const Tensor& indices,
+                     const Tensor& updates) {
+  TUTTI_ASSIGN_OR_RETURN(VariableUpdate update, VariableUpdate::begin({&slot, 1}, /*copy_old=*/true));
+  if (update.old_value(0).dtype() != updates.dtype()) {
+    return invalid_argument("variable ", printable(slot->name()), " is ", dtype_name(update.old_value(0).dtype()),
+                            ", updates are ", dtype_name(updates.dtype()));
+  }
+  const BinaryFunction function = BinaryFunction::find(arithmetic_of(kind), updates.dtype());
+  if (kind != RowUpdate::kUpdate && !function) return unimplemented("no arithmetic on ", dtype_name(updates.dtype()));
+  TUTTI_RETURN_IF_ERROR(
+      scatter_slices(indices, updates, kind == RowUpdate::kUpdate ? nullptr : &function, update.new_value(0)));
+  update.commit();
+  return {};
+}
+
+using UpdateFn = Status (*)(const std::shared_ptr<ResourceSlot>&, RowUpdate, const Tensor&, const Tensor&);
+
 class Scatter : public Kernel {
  public:
-  explicit Scatter(RowUpdate update) : update_(update) {}
+  Scatter(UpdateFn function, RowUpdate update) : function_(function), update_(update) {}
   Status compute(KernelContext& ctx) override {
     TUTTI_ASSIGN_OR_RETURN(auto slot, reference_slot(ctx));
-    TUTTI_RETURN_IF_ERROR(update_rows(slot, update_, ctx.input(1), ctx.input(2)));
+    TUTTI_RETURN_IF_ERROR(function_(slot, update_, ctx.input(1), ctx.input(2)));
     ctx.set_output_ref(0, std::move(slot));
     return {};
   }
 
  private:
+  const UpdateFn function_;
   const RowUpdate update_;
 };
 
 class ResourceScatter : public Kernel {
  public:
-  explicit ResourceScatter(RowUpdate update) : update_(update) {}
+  ResourceScatter(UpdateFn function, RowUpdate update) : function_(function), update_(update) {}
   Status compute(KernelContext& ctx) override {
     TUTTI_ASSIGN_OR_RETURN(auto slot, input_slot(ctx, 0));
-    return update_rows(slot, update_, ctx.input(1), ctx.input(2));
+    return function_(slot, update_, ctx.input(1), ctx.input(2));
   }
 
  private:
+  const UpdateFn function_;
   const RowUpdate update_;
 };
 
@@ -429,11 +449,19 @@ Status assign_sub(KernelContext& ctx) {
   return {};
 }
 
-KernelFactory scatter_kernel(RowUpdate update) {
-  return [update](const KernelInit&) -> Result<std::unique_ptr<Kernel>> {
-    return std::unique_ptr<Kernel>(std::make_unique<Scatter>(update));
+namespace {
+
+template <typename K>
+KernelFactory scattering(UpdateFn function, RowUpdate update) {
+  return [function, update](const KernelInit&) -> Result<std::unique_ptr<Kernel>> {
+    return std::unique_ptr<Kernel>(std::make_unique<K>(function, update));
   };
 }
+
+}  // namespace
+
+KernelFactory scatter_kernel(RowUpdate update) { return scattering<Scatter>(update_rows, update); }
+KernelFactory scatter_nd_kernel(RowUpdate update) { return scattering<Scatter>(update_slices, update); }
 
 KernelFactory count_up_to_kernel() { return kernel_of<CountUpTo>(); }
 KernelFactory var_handle_kernel() { return kernel_of<VarHandle>(); }
@@ -469,10 +497,9 @@ Status variable_shape(KernelContext& ctx) {
 KernelFactory destroy_resource_kernel() { return kernel_of<DestroyResource>(); }
 KernelFactory resource_gather_kernel() { return kernel_of<ResourceGather>(); }
 
-KernelFactory resource_scatter_kernel(RowUpdate update) {
-  return [update](const KernelInit&) -> Result<std::unique_ptr<Kernel>> {
-    return std::unique_ptr<Kernel>(std::make_unique<ResourceScatter>(update));
-  };
+KernelFactory resource_scatter_kernel(RowUpdate update) { return scattering<ResourceScatter>(update_rows, update); }
+KernelFactory resource_scatter_nd_kernel(RowUpdate update) {
+  return scattering<ResourceScatter>(update_slices, update);
 }
 
 }  // namespace tutti::cpu

@@ -16,6 +16,7 @@ KernelFactory assign_kernel();
 Status assign_add(KernelContext& ctx);
 Status assign_sub(KernelContext& ctx);
 KernelFactory scatter_kernel(RowUpdate update);
+KernelFactory scatter_nd_kernel(RowUpdate update);
 KernelFactory count_up_to_kernel();
 
 // --- Resource variables: input 0 is the handle. ---
@@ -29,5 +30,6 @@ Status variable_shape(KernelContext& ctx);
 KernelFactory destroy_resource_kernel();
 KernelFactory resource_gather_kernel();
 KernelFactory resource_scatter_kernel(RowUpdate update);
+KernelFactory resource_scatter_nd_kernel(RowUpdate update);
 
 }  // namespace tutti::cpu

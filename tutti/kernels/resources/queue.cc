@@ -1,10 +1,11 @@
 #include "tutti/kernels/resources/queue.h"
 
 #include <algorithm>
-#include <cstring>
+#include <deque>
 #include <utility>
 
 #include "tutti/kernels/cpu/element.h"
+#include "tutti/kernels/cpu/strided_copy.h"
 
 namespace tutti {
 
@@ -40,25 +41,97 @@ struct Queue::Attempt {
   DequeueDone dequeue_done;
 };
 
-Result<std::shared_ptr<Queue>> Queue::create(QueueOptions options) {
-  if (options.component_types.empty()) return invalid_argument("FIFOQueue: there must be at least one component");
+std::string_view queue_kind_name(QueueKind kind) {
+  switch (kind) {
+    case QueueKind::kShuffle:
+      return "RandomShuffleQueue";
+    case QueueKind::kPadding:
+      return "PaddingFIFOQueue";
+    case QueueKind::kPriority:
+      return "PriorityQueue";
+    default:
+      return "FIFOQueue";
+  }
+}
+
+namespace {
+
+std::string type_list(const std::vector<DType>& types) {
+  std::vector<std::string_view> names;
+  for (const DType type : types) names.push_back(dtype_name(type));
+  return str_join(names, ", ");
+}
+
+Status check_shapes(const QueueOptions& options) {
+  if (options.kind == QueueKind::kPadding && options.shapes.size() != options.component_types.size()) {
+    return invalid_argument("Shapes must be provided for all components, but received ", options.component_types.size(),
+                            " dtypes and ", options.shapes.size(), " shapes.");
+  }
   if (!options.shapes.empty() && options.shapes.size() != options.component_types.size()) {
-    return invalid_argument("FIFOQueue: ", options.shapes.size(), " shapes for ", options.component_types.size(),
-                            " components");
+    return invalid_argument("Different number of component types.  Types: ", type_list(options.component_types),
+                            ", Shapes: [", str_join(options.shapes, ", "), "]");
   }
   for (const PartialShape& shape : options.shapes) {
-    if (!shape.as_shape()) return invalid_argument("FIFOQueue: All shapes must be fully specified, not ", shape);
+    if (options.kind == QueueKind::kPadding) {
+      if (!shape.has_rank()) return invalid_argument("shape ", shape, " must have known rank.");
+    } else if (!shape.as_shape()) {
+      return invalid_argument("Shape ", shape, " is not fully defined");
+    }
   }
+  return {};
+}
+
+Status check_minimum(const QueueOptions& options) {
+  if (options.min_after_dequeue < 0) {
+    return invalid_argument("min_after_dequeue ", options.min_after_dequeue, " must be >= 0");
+  }
+  if (options.capacity >= 0 && options.min_after_dequeue >= options.capacity) {
+    return invalid_argument("min_after_dequeue ", options.min_after_dequeue, " must be < capacity ", options.capacity);
+  }
+  return {};
+}
+
+std::unique_ptr<TupleStore> make_store(const QueueOptions& options) {
+  switch (options.kind) {
+    case QueueKind::kShuffle:
+      return make_shuffled_store(options.seed, options.seed2);
+    case QueueKind::kPriority:
+      return make_priority_store();
+    default:
+      return make_fifo_store();
+  }
+}
+
+}  // namespace
+
+Queue::Queue(QueueOptions options) : options_(std::move(options)), tuples_(make_store(options_)) {}
+
+Result<std::shared_ptr<Queue>> Queue::create(QueueOptions options) {
+  const std::string_view kind = queue_kind_name(options.kind);
+  if (options.component_types.empty()) return invalid_argument(kind, ": there must be at least one component");
+  if (options.kind == QueueKind::kPriority && options.component_types[0] != DType::kInt64) {
+    return invalid_argument(kind, ": the first component, the priority, must be int64, not ",
+                            dtype_name(options.component_types[0]));
+  }
+  TUTTI_RETURN_IF_ERROR(check_shapes(options));
+  if (options.kind == QueueKind::kShuffle) TUTTI_RETURN_IF_ERROR(check_minimum(options));
   return std::shared_ptr<Queue>(new Queue(std::move(options)));
 }
 
 Queue::~Queue() = default;
 
 bool Queue::full() const {
-  return options_.capacity >= 0 && static_cast<std::int64_t>(tuples_.size()) >= options_.capacity;
+  return options_.capacity >= 0 && static_cast<std::int64_t>(tuples_->size()) >= options_.capacity;
 }
 
-Status Queue::closed_error() const { return tutti::cancelled("FIFOQueue '", printable(options_.name), "' is closed."); }
+// Tuples that may leave now.
+std::int64_t Queue::available() const {
+  return static_cast<std::int64_t>(tuples_->size()) - (closed_ ? 0 : options_.min_after_dequeue);
+}
+
+Status Queue::closed_error() const {
+  return tutti::cancelled(queue_kind_name(options_.kind), " '", printable(options_.name), "' is closed.");
+}
 
 Status Queue::check_tuple(const Tuple& tuple, bool batched) const {
   if (tuple.size() != options_.component_types.size()) {
@@ -71,40 +144,81 @@ Status Queue::check_tuple(const Tuple& tuple, bool batched) const {
       return invalid_argument("Type mismatch in tuple component ", i, ". Expected ",
                               dtype_name(options_.component_types[i]), ", got ", dtype_name(component.dtype()));
     }
-    if (batched && (component.rank() < 1 || component.dim(0) != tuple[0].dim(0))) {
-      return invalid_argument("All input tensors must have the same size in the 0th dimension. Component ", i, " is ",
-                              component.shape(), ", component 0 ", tuple[0].shape());
+    if (batched && component.rank() < 1) {
+      return invalid_argument("Component ", i, " of a batch must have at least one dimension");
     }
-    if (options_.shapes.empty()) continue;
-    const Shape shape = batched ? component.shape().without_dim(0) : component.shape();
-    if (!options_.shapes[i].compatible_with(shape)) {
-      return invalid_argument("Shape mismatch in tuple component ", i, ". Expected ", batched ? "[?]+" : "",
-                              options_.shapes[i], ", got ", component.shape());
+    if (batched && component.dim(0) != tuple[0].dim(0)) {
+      return invalid_argument("All input tensors must have the same size in the 0th dimension. Component ", i, " has ",
+                              component.dim(0), ", and should have ", tuple[0].dim(0));
     }
+    TUTTI_RETURN_IF_ERROR(check_component_shape(i, component, batched));
   }
   return {};
 }
 
+Status Queue::check_component_shape(std::size_t i, const Tensor& component, bool batched) const {
+  if (options_.shapes.empty()) {
+    if (options_.kind != QueueKind::kPriority || i > 0 || component.rank() == (batched ? 1 : 0)) return {};
+    return invalid_argument("Expected the priority element to be a scalar, but received shape: ", component.shape());
+  }
+  PartialShape expected = options_.shapes[i];
+  if (batched) {
+    std::vector<std::int64_t> dims{component.dim(0)};
+    dims.insert(dims.end(), expected.dims().begin(), expected.dims().end());
+    expected = PartialShape(std::move(dims));
+  }
+  if (expected.compatible_with(component.shape())) return {};
+  return invalid_argument("Shape mismatch in tuple component ", i, ". Expected ", expected, ", got ",
+                          component.shape());
+}
+
 Status Queue::stack_shapes_known() const {
   if (!options_.shapes.empty()) return {};
-  return invalid_argument("FIFOQueue's DequeueMany and DequeueUpTo require the components to have specified shapes.");
+  return invalid_argument(queue_kind_name(options_.kind),
+                          "'s DequeueMany and DequeueUpTo require the components to have specified shapes.");
 }
+
+// [tuples] + the component's shape, open dimensions as large as the largest.
+Result<Shape> Queue::stacked_shape(const std::vector<Tuple>& tuples, std::size_t component) const {
+  const auto declared = options_.shapes[component].dims();
+  std::vector<std::int64_t> dims{static_cast<std::int64_t>(tuples.size())};
+  for (std::size_t d = 0; d < declared.size(); ++d) {
+    std::int64_t size = std::max<std::int64_t>(declared[d], 0);
+    for (const Tuple& tuple : tuples) size = std::max(size, tuple[component].dim(static_cast<int>(d)));
+    dims.push_back(size);
+  }
+  return Shape::create(dims);
+}
+
+namespace {
+
+// Writes `row` into the corner of `to`, a block of `shape`. REQUIRES: same rank, no dimension larger.
+void copy_into_corner(const Tensor& row, const Shape& shape, char* to) {
+  if (row.num_elements() == 0) return;
+  const DType dtype = row.dtype();
+  if (row.shape() == shape) return cpu::copy_elements(dtype, to, row.raw(), row.num_elements());
+  cpu::DimList from_strides, to_strides;
+  cpu::strides_of(row.shape(), &from_strides);
+  cpu::strides_of(shape, &to_strides);
+  cpu::StridedCopy copy;
+  for (int d = 0; d < row.rank(); ++d) copy.add_loop(row.dim(d), to_strides[d], from_strides[d]);
+  copy.run(dtype, to, row.raw());
+}
+
+}  // namespace
 
 // REQUIRES: shapes are known, and every tuple fits them.
 Result<Queue::Tuple> Queue::stack(const std::vector<Tuple>& tuples) const {
   Tuple batch;
   for (std::size_t c = 0; c < options_.component_types.size(); ++c) {
     const DType dtype = options_.component_types[c];
-    std::vector<std::int64_t> dims{static_cast<std::int64_t>(tuples.size())};
-    const auto each = options_.shapes[c].dims();
-    dims.insert(dims.end(), each.begin(), each.end());
-    TUTTI_ASSIGN_OR_RETURN(const Shape shape, Shape::create(dims));
+    TUTTI_ASSIGN_OR_RETURN(const Shape shape, stacked_shape(tuples, c));
     TUTTI_ASSIGN_OR_RETURN(Tensor stacked, Tensor::create(dtype, shape, heap_allocator()));
+    const Shape each = shape.without_dim(0);
+    if (!options_.shapes[c].fully_known()) cpu::zero_elements(dtype, stacked.raw(), stacked.num_elements());
     for (std::size_t i = 0; i < tuples.size(); ++i) {
-      const Tensor& row = tuples[i][c];
-      cpu::copy_elements(dtype,
-                         cpu::at_element(dtype, stacked.raw(), static_cast<std::int64_t>(i) * row.num_elements()),
-                         row.raw(), row.num_elements());
+      copy_into_corner(tuples[i][c], each,
+                       cpu::at_element(dtype, stacked.raw(), static_cast<std::int64_t>(i) * each.num_elements()));
     }
     batch.push_back(std::move(stacked));
   }
@@ -143,7 +257,10 @@ void Queue::try_dequeue(Cancellation& cancellation, DequeueDone done) {
 }
 
 void Queue::try_dequeue_many(std::int64_t count, bool allow_fewer, Cancellation& cancellation, DequeueDone done) {
-  if (count < 0) return done(invalid_argument("DequeueMany expected n >= 0, got ", count), {});
+  if (count < 0) {
+    return done(
+        invalid_argument(allow_fewer ? "DequeueUpToOp" : "DequeueManyOp", " requested ", count, " < 0 elements"), {});
+  }
   if (Status known = stack_shapes_known(); !known.ok()) return done(std::move(known), {});
   auto attempt = std::make_shared<Attempt>();
   attempt->kind = Kind::kDequeue;
@@ -183,7 +300,7 @@ bool Queue::closed() const {
 
 std::int64_t Queue::size() const {
   MutexLock lock(mu_);
-  return static_cast<std::int64_t>(tuples_.size());
+  return static_cast<std::int64_t>(tuples_->size());
 }
 
 std::string Queue::debug_string() const {
@@ -233,8 +350,7 @@ void Queue::cancel(const AttemptPtr& attempt) {
 }
 
 void Queue::give_back(Attempt& attempt) {
-  tuples_.insert(tuples_.begin(), std::make_move_iterator(attempt.taken.begin()),
-                 std::make_move_iterator(attempt.taken.end()));
+  tuples_->give_back(std::move(attempt.taken));
   attempt.taken.clear();
 }
 
@@ -249,16 +365,15 @@ bool Queue::serve_enqueue(Attempt& attempt) {
     return true;
   }
   while (!attempt.to_enqueue.empty() && !full()) {
-    tuples_.push_back(std::move(attempt.to_enqueue.front()));
+    tuples_->add(std::move(attempt.to_enqueue.front()));
     attempt.to_enqueue.pop_front();
   }
   return attempt.to_enqueue.empty();
 }
 
 bool Queue::serve_dequeue(Attempt& attempt) {
-  while (static_cast<std::int64_t>(attempt.taken.size()) < attempt.wanted && !tuples_.empty()) {
-    attempt.taken.push_back(std::move(tuples_.front()));
-    tuples_.pop_front();
+  while (static_cast<std::int64_t>(attempt.taken.size()) < attempt.wanted && available() > 0) {
+    attempt.taken.push_back(tuples_->take());
   }
   const auto held = static_cast<std::int64_t>(attempt.taken.size());
   if (held == attempt.wanted) return true;
@@ -266,9 +381,9 @@ bool Queue::serve_dequeue(Attempt& attempt) {
   if (!closed_ || !enqueues_.empty()) return false;
   if (attempt.allow_fewer && held > 0) return true;
   give_back(attempt);
-  attempt.status =
-      out_of_range("FIFOQueue '", printable(options_.name), "' is closed and has insufficient elements (requested ",
-                   attempt.wanted, ", current size ", tuples_.size(), ")");
+  attempt.status = out_of_range(queue_kind_name(options_.kind), " '", printable(options_.name),
+                                "' is closed and has insufficient elements (requested ", attempt.wanted,
+                                ", current size ", tuples_->size(), ")");
   return true;
 }
 
@@ -290,11 +405,11 @@ void Queue::serve(std::vector<AttemptPtr>* finished) {
   // Each side can make room for the other. A line that did not finish anything may still have moved tuples
   // (a batch in part), so go on until the queue itself stands still too.
   while (true) {
-    const std::size_t before = tuples_.size();
+    const std::size_t before = tuples_->size();
     bool moved = serve_line(enqueues_, finished);
-    const std::size_t between = tuples_.size();
+    const std::size_t between = tuples_->size();
     moved |= serve_line(dequeues_, finished);
-    if (!moved && before == between && between == tuples_.size()) return;
+    if (!moved && before == between && between == tuples_->size()) return;
   }
 }
 

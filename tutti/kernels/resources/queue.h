@@ -1,12 +1,12 @@
-// A first-in-first-out queue of tuples of tensors, between steps and between tasks.
+// Queues of tuples of tensors, between steps and between tasks.
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <list>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tutti/core/cancellation.h"
@@ -14,15 +14,32 @@
 #include "tutti/core/resource_handle.h"
 #include "tutti/core/status.h"
 #include "tutti/core/tensor.h"
+#include "tutti/kernels/resources/tuple_store.h"
 
 namespace tutti {
 
+enum class QueueKind {
+  kFifo,
+  kShuffle,   // gives out any tuple
+  kPadding,   // first in, first out; tuples of different shapes are stacked with zeros around the smaller ones
+  kPriority,  // the least first component, an int64 scalar, first
+};
+
+// "FIFOQueue", "RandomShuffleQueue"...: what messages call it.
+std::string_view queue_kind_name(QueueKind kind);
+
 struct QueueOptions {
+  QueueKind kind = QueueKind::kFifo;
   std::string name;
   std::vector<DType> component_types;
-  // Empty: shapes are free, and several tuples cannot be taken at once. Else one per component, fully known.
+  // Empty: shapes are free, and several tuples cannot be taken at once. Else one per component, fully known; of a
+  // padding queue always one per component, of known rank.
   std::vector<PartialShape> shapes;
   std::int64_t capacity = -1;  // tuples; below 0: no limit
+  // Of a shuffling queue.
+  std::int64_t min_after_dequeue = 0;  // tuples that stay while it is open
+  std::int64_t seed = 0;
+  std::int64_t seed2 = 0;
 };
 
 // Calls never block. An attempt that cannot be served at once waits in line, holding no thread, until it is served,
@@ -32,10 +49,10 @@ struct QueueOptions {
 //
 // Errors: kCancelled "Enqueue operation was cancelled" (or "Dequeue ..."); kCancelled "FIFOQueue 'NAME' is closed."
 // for an enqueue after close; kOutOfRange "FIFOQueue 'NAME' is closed and has insufficient elements (requested N,
-// current size M)"; kInvalidArgument for tuples that do not fit.
+// current size M)"; kInvalidArgument for tuples that do not fit. The first word is the queue's kind.
 class Queue : public Resource, public std::enable_shared_from_this<Queue> {
  public:
-  using Tuple = std::vector<Tensor>;
+  using Tuple = TensorTuple;
   using EnqueueDone = std::function<void(Status)>;
   using DequeueDone = std::function<void(Status, Tuple)>;
 
@@ -50,7 +67,7 @@ class Queue : public Resource, public std::enable_shared_from_this<Queue> {
   void try_enqueue_many(Tuple batch, Cancellation& cancellation, EnqueueDone done);
   void try_dequeue(Cancellation& cancellation, DequeueDone done);
   // `count` tuples, stacked. `allow_fewer`: what is left of a closed queue will do, if it is not nothing.
-  // Tuples collected by an attempt that then fails go back to the front.
+  // Tuples collected by an attempt that then fails go back to where they came from.
   void try_dequeue_many(std::int64_t count, bool allow_fewer, Cancellation& cancellation, DequeueDone done);
 
   // No enqueue begins after this. Those in line go on, and `done` runs after them; or they are cancelled now.
@@ -65,10 +82,12 @@ class Queue : public Resource, public std::enable_shared_from_this<Queue> {
   using AttemptPtr = std::shared_ptr<Attempt>;
   using Line = std::list<AttemptPtr>;
 
-  explicit Queue(QueueOptions options) : options_(std::move(options)) {}
+  explicit Queue(QueueOptions options);
 
   Status check_tuple(const Tuple& tuple, bool batched) const;
+  Status check_component_shape(std::size_t i, const Tensor& component, bool batched) const;
   Status stack_shapes_known() const;
+  Result<Shape> stacked_shape(const std::vector<Tuple>& tuples, std::size_t component) const;
   Result<Tuple> stack(const std::vector<Tuple>& tuples) const;
   void submit(const AttemptPtr& attempt, Cancellation* cancellation);
   void cancel(const AttemptPtr& attempt);
@@ -82,10 +101,11 @@ class Queue : public Resource, public std::enable_shared_from_this<Queue> {
   void answer(Attempt& attempt);
   Status closed_error() const;
   bool full() const TUTTI_REQUIRES(mu_);
+  std::int64_t available() const TUTTI_REQUIRES(mu_);
 
   const QueueOptions options_;
   mutable Mutex mu_;
-  std::deque<Tuple> tuples_ TUTTI_GUARDED_BY(mu_);
+  const std::unique_ptr<TupleStore> tuples_ TUTTI_GUARDED_BY(mu_);
   bool closed_ TUTTI_GUARDED_BY(mu_) = false;
   Line enqueues_ TUTTI_GUARDED_BY(mu_);  // and closes that wait for those before them
   Line dequeues_ TUTTI_GUARDED_BY(mu_);

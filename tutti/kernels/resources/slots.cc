@@ -13,6 +13,8 @@ Result<std::shared_ptr<ResourceSlot>> own_slot(const KernelInit& init) {
 
 Result<std::shared_ptr<ResourceSlot>> input_slot(KernelContext& ctx, int i) {
   const Tensor& tensor = ctx.input(i);
+  // A reference that is read as a plain input has a value, too.
+  if (!tensor.has_value() && ctx.input_ref(i)) return ctx.input_ref(i);
   if (tensor.dtype() != DType::kResource || tensor.num_elements() != 1) {
     return invalid_argument("input ", i, " is not a resource handle but ", dtype_name(tensor.dtype()), " ",
                             tensor.shape());
@@ -28,6 +30,35 @@ Result<std::shared_ptr<ResourceSlot>> input_slot(KernelContext& ctx, int i) {
   return ctx.services().resources->slot(
       handle.container().empty() ? ResourceStore::kDefaultContainer : std::string_view(handle.container()),
       handle.name());
+}
+
+HandleOutput::HandleOutput(const KernelInit& init, const std::shared_ptr<ResourceSlot>& slot)
+    : reference_(init.output_types[0].is_ref ? slot : nullptr),
+      handle_(reference_ ? Tensor() : Tensor::scalar(ResourceHandle(std::string(init.device), slot))) {}
+
+void HandleOutput::give(KernelContext& ctx) const {
+  if (reference_) {
+    ctx.set_output_ref(0, reference_);
+  } else {
+    ctx.set_output(0, handle_);
+  }
+}
+
+NodeSignature::NodeSignature(const KernelInit& init) : handle_(init.input_types[0].to_string()) {
+  for (const EdgeType& type : init.input_types.subspan(1)) inputs_.push_back(type.dtype);
+  for (const EdgeType& type : init.output_types) outputs_.push_back(type.dtype);
+}
+
+Status NodeSignature::check(const std::vector<DType>& inputs, const std::vector<DType>& outputs) const {
+  if (inputs == inputs_ && outputs == outputs_) return {};
+  const auto written = [this](const std::vector<DType>& in, const std::vector<DType>& out) {
+    std::vector<std::string_view> before{handle_}, after;
+    for (const DType type : in) before.push_back(dtype_name(type));
+    for (const DType type : out) after.push_back(dtype_name(type));
+    return str_cat(str_join(before, ", "), "->", str_join(after, ", "));
+  };
+  return invalid_argument("Signature mismatch, have: ", written(inputs_, outputs_),
+                          " expected: ", written(inputs, outputs));
 }
 
 }  // namespace tutti

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "tutti/kernels/kernel.h"
 
@@ -12,8 +14,33 @@ namespace tutti {
 // (or the node's own name). kFailedPrecondition where a task has no store.
 Result<std::shared_ptr<ResourceSlot>> own_slot(const KernelInit& init);
 
-// The slot behind resource input i. A handle from elsewhere is bound by its names to this task's store.
+// The slot behind resource input i. A handle from elsewhere is bound by its names to this task's store. Behind a
+// reference input (a handle of the oldest form): the slot that it refers to.
 Result<std::shared_ptr<ResourceSlot>> input_slot(KernelContext& ctx, int i);
+
+// Gives the slot of a node that makes a resource to output 0, in the form that the op has: a reference or a handle.
+class HandleOutput {
+ public:
+  HandleOutput(const KernelInit& init, const std::shared_ptr<ResourceSlot>& slot);
+  void give(KernelContext& ctx) const;
+
+ private:
+  const std::shared_ptr<ResourceSlot> reference_;  // null: the op gives a handle
+  const Tensor handle_;
+};
+
+// The types of a node that acts on a resource, to be compared with what that resource takes.
+class NodeSignature {
+ public:
+  explicit NodeSignature(const KernelInit& init);
+  // `inputs`: those behind the handle. kInvalidArgument "Signature mismatch, have: ... expected: ...".
+  Status check(const std::vector<DType>& inputs, const std::vector<DType>& outputs) const;
+
+ private:
+  std::string handle_;
+  std::vector<DType> inputs_;
+  std::vector<DType> outputs_;
+};
 
 // The resource in `slot` as a T: kNotFound when the slot is empty, kInvalidArgument when it holds something
 // else. `kind` is what a T is called: "queue".

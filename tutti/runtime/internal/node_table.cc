@@ -85,6 +85,11 @@ Status read_reference(const Value& value, Tensor* out) {
   if (!value.ref) return internal_error("a reference edge carries no variable");
   std::shared_ptr<Variable> variable = variable_in(*value.ref);
   if (variable) *out = variable->read();
+  if (!variable && value.ref->get()) {
+    // The handle of a queue, accumulator or table in its oldest form: two names.
+    *out = Tensor::vector<std::string>({value.ref->container(), value.ref->name()});
+    return {};
+  }
   if (!variable || !out->has_value()) {
     return failed_precondition("Attempting to use uninitialized value ", value.ref->name());
   }
