@@ -308,6 +308,11 @@ void add_lists(Samples& s) {
       };
 }
 
+void add_late_plumbing(Samples& s) {
+  s.add("CheckNumericsV2", {s.value({2, 2})}, {{"message", "bad"}});
+  s.add("Print", {s.value({2}), Samples::i32({1})}, {{"first_n", 0}});
+}
+
 }  // namespace
 
 std::vector<OpSample> gradient_samples() {
@@ -325,6 +330,7 @@ std::vector<OpSample> gradient_samples() {
   add_activations(samples);
   add_losses(samples);
   add_lists(samples);
+  add_late_plumbing(samples);
   return samples.take();
 }
 

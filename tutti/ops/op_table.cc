@@ -71,6 +71,8 @@ void register_all_ops(OpTable& table) {
   register_optional_ops(table);
   register_queue_ops(table);
   register_boundary_ops(table);
+  register_string_ops(table);
+  register_summary_ops(table);
 }
 
 std::shared_ptr<const OpTable> builtin_ops() {

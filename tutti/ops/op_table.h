@@ -80,6 +80,8 @@ void register_function_ops(OpTable& ops);      // If, While, Case, PartitionedCa
 void register_list_ops(OpTable& ops);          // TensorList*, Stack*
 void register_optional_ops(OpTable& ops);      // what gradients of branches pass around
 void register_queue_ops(OpTable& ops);
+void register_string_ops(OpTable& ops);
+void register_summary_ops(OpTable& ops);
 void register_boundary_ops(OpTable& ops);  // _Send, _Recv, Placeholder, Const, NoOp, Identity
 
 }  // namespace tutti
