@@ -42,6 +42,8 @@ interop: build build/interop/cases.done
 	@$(BIN)/interop_runner build/interop/cases
 	@$(BIN)/op_table_dump >build/interop/op_table.json
 	@$(PEERS) tests/interop/check_op_table.py <build/interop/op_table.json
+	@$(PEERS) tests/interop/check_op_dtypes.py <build/interop/op_table.json
+	@$(PEERS) tests/interop/check_text.py $(BIN)/graph_runner build/interop/text
 
 build/interop/cases.done: build/peers/installed $(wildcard tests/interop/*.py)
 	@$(PEERS) tests/interop/generate_cases.py build/interop/cases
