@@ -11,6 +11,9 @@ Status no_op(KernelContext& ctx);
 // Output i is input i, sharing memory.
 Status identity(KernelContext& ctx);
 
+// Output 0 is input 0 in memory of its own.
+Status deep_copy(KernelContext& ctx);
+
 KernelFactory const_kernel();
 // Fails: a placeholder that runs was not fed.
 KernelFactory placeholder_kernel();

@@ -227,7 +227,8 @@ Status scatter_nd(KernelContext& ctx) {
   TUTTI_ASSIGN_OR_RETURN(Tensor * out, ctx.allocate_output(0, shape));
   const DType dtype = updates.dtype();
   zero_elements(dtype, out->raw(), out->num_elements());
-  const BinaryFunction add = BinaryFunction::find(BinaryOp::kAdd, dtype);
+  // Booleans are added by "or", strings by joining them.
+  const BinaryFunction add = BinaryFunction::find(dtype == DType::kBool ? BinaryOp::kLogicalOr : BinaryOp::kAdd, dtype);
   if (!add) return unimplemented("no sums of ", dtype_name(dtype));
   for (std::int64_t i = 0; c.slice > 0 && i < c.count; ++i) {
     void* sum = at_element(dtype, out->raw(), c.offset(i) * c.slice);
