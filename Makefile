@@ -44,6 +44,7 @@ interop: build build/interop/cases.done
 	@$(PEERS) tests/interop/check_op_table.py <build/interop/op_table.json
 	@$(PEERS) tests/interop/check_op_dtypes.py <build/interop/op_table.json
 	@$(PEERS) tests/interop/check_text.py $(BIN)/graph_runner build/interop/text
+	@$(PEERS) tests/interop/check_errors.py $(BIN)/graph_runner build/interop/errors
 
 build/interop/cases.done: build/peers/installed $(wildcard tests/interop/*.py)
 	@$(PEERS) tests/interop/generate_cases.py build/interop/cases
