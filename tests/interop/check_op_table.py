@@ -9,7 +9,7 @@ import sys
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
-from tensorflow.python.framework import dtypes, op_def_registry  # noqa: E402
+from tensorflow.python.framework import dtypes, op_def_registry, tensor_util  # noqa: E402
 
 # op -> attributes that Tutti's row leaves out: harmless ones that only some TensorFlow versions have.
 ATTRIBUTES_LEFT_OUT = {}
@@ -62,6 +62,9 @@ def value(v):
         return shape(v.shape)
     if kind == "func":
         return v.func.name
+    if kind == "tensor":  # as Tutti's Tensor::to_string has it
+        array = tensor_util.MakeNdarray(v.tensor)
+        return f"{short(v.tensor.dtype)} [{','.join(map(str, array.shape))}] {{{', '.join(map(str, array.ravel()))}}}"
     if kind == "list":
         lists = v.list
         for field, read in (("s", lambda s: s.decode("latin-1")), ("i", int), ("f", float), ("b", bool),

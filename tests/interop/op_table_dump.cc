@@ -1,4 +1,4 @@
-// Prints every row of the op table as JSON, for check_op_table.py.
+// Prints every row of the op table as JSON, for check_op_table.py and check_op_dtypes.py.
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
@@ -55,18 +55,22 @@ json value_json(const AttrValue& value) {
       value.value());
 }
 
+json types_json(DTypeSet set) {
+  json types = json::array();
+  for (int number = 1; number <= kMaxDType; ++number) {
+    if (is_valid_dtype(number) && set.contains(static_cast<DType>(number))) {
+      types.push_back(std::string(dtype_name(static_cast<DType>(number))));
+    }
+  }
+  return types;
+}
+
 json attr_json(const AttrDef& attr) {
   json out{{"name", attr.name}, {"kind", attr.kind}};
   if (attr.default_value) out["default"] = value_json(*attr.default_value);
   if (attr.minimum) out["minimum"] = *attr.minimum;
   if (attr.kind == "type" || attr.kind == "list(type)") {
-    json types = json::array();
-    for (int number = 1; number <= kMaxDType; ++number) {
-      if (is_valid_dtype(number) && attr.allowed_types.contains(static_cast<DType>(number))) {
-        types.push_back(std::string(dtype_name(static_cast<DType>(number))));
-      }
-    }
-    out["types"] = std::move(types);
+    out["types"] = types_json(attr.allowed_types);
   }
   if (!attr.allowed_strings.empty()) out["strings"] = attr.allowed_strings;
   return out;
@@ -78,6 +82,11 @@ json op_json(const OpDef& op) {
   for (const ArgDef& arg : op.outputs) out["outputs"].push_back(arg_json(arg));
   for (const AttrDef& attr : op.attrs) out["attrs"].push_back(attr_json(attr));
   out["stateful"] = op.has(kStateful);
+  out["kernels"] = json::array();
+  for (const KernelEntry& kernel : builtin_ops()->kernels(op.name)) {
+    out["kernels"].push_back(
+        {{"device", kernel.device_type}, {"attr", kernel.type_attr}, {"types", types_json(kernel.types)}});
+  }
   return out;
 }
 

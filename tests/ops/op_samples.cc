@@ -308,6 +308,18 @@ void add_lists(Samples& s) {
       };
 }
 
+void add_late_plumbing(Samples& s) {
+  for (bool exclusive : {false, true}) {
+    for (bool reverse : {false, true}) {
+      s.add("Cumprod", {s.away_from_zero({3, 2}), Samples::scalar(0)},
+            {{"exclusive", exclusive}, {"reverse", reverse}});
+    }
+  }
+  s.add("SparseToDense", {Samples::i32({2, 2}, {0, 1, 1, 0}), Samples::i32({2, 3}), s.value({2}), s.value({})});
+  s.add("CheckNumericsV2", {s.value({2, 2})}, {{"message", "bad"}});
+  s.add("Print", {s.value({2}), Samples::i32({1})}, {{"first_n", 0}});
+}
+
 }  // namespace
 
 std::vector<OpSample> gradient_samples() {
@@ -325,6 +337,7 @@ std::vector<OpSample> gradient_samples() {
   add_activations(samples);
   add_losses(samples);
   add_lists(samples);
+  add_late_plumbing(samples);
   return samples.take();
 }
 

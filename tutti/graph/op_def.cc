@@ -175,6 +175,15 @@ Result<PartialShape> parse_shape(Scanner& in) {
   return PartialShape::create(std::move(dims));
 }
 
+// The only tensors that ops have for defaults: vectors of bytes, "uint8[255, 0]".
+Result<Tensor> parse_tensor(Scanner& in) {
+  if (!in.take("uint8")) return in.error("'uint8'");
+  TUTTI_ASSIGN_OR_RETURN(std::vector<std::int64_t> values, parse_list<std::int64_t>(in, parse_int));
+  Tensor tensor(DType::kUint8, Shape{static_cast<std::int64_t>(values.size())});
+  std::copy(values.begin(), values.end(), tensor.data<std::uint8_t>());
+  return tensor;
+}
+
 template <typename T>
 Result<AttrValue> as_attr(Result<T> value) {
   if (!value.ok()) return value.status();
@@ -200,6 +209,7 @@ Result<AttrValue> parse_default(Scanner& in, std::string_view kind) {
   if (kind == "string") return as_attr(parse_string(in));
   if (kind == "type") return as_attr(parse_type(in));
   if (kind == "shape") return as_attr(parse_shape(in));
+  if (kind == "tensor") return as_attr(parse_tensor(in));
   if (kind == "list(int)") return as_attr(parse_list<std::int64_t>(in, parse_int));
   if (kind == "list(float)") return as_attr(parse_list<float>(in, parse_float));
   if (kind == "list(bool)") return as_attr(parse_list<bool>(in, parse_bool));

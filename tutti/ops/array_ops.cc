@@ -3,11 +3,13 @@
 #include "tutti/kernels/cpu/concat.h"
 #include "tutti/kernels/cpu/fill.h"
 #include "tutti/kernels/cpu/gather.h"
+#include "tutti/kernels/cpu/list_diff.h"
 #include "tutti/kernels/cpu/partition.h"
 #include "tutti/kernels/cpu/rearrange.h"
 #include "tutti/kernels/cpu/segment.h"
 #include "tutti/kernels/cpu/shapes.h"
 #include "tutti/kernels/cpu/slice.h"
+#include "tutti/kernels/cpu/sparse_to_dense.h"
 #include "tutti/ops/internal/array_grads.h"
 #include "tutti/ops/internal/array_shapes.h"
 #include "tutti/ops/op_table.h"
@@ -279,10 +281,17 @@ void add_gathers(OpTable& ops) {
   ops.add({.name = "ScatterNd",
            .signature = "indices: Tindices, updates: T, shape: Tindices -> output: T",
            .attrs = "T: type; Tindices: {int16, int32, int64}",
-           .types = kNumbers,
+           .types = kPlain | DTypeSet{DType::kString},
            .shape = scatter_nd_shape,
            .grad = scatter_nd_grad,
            .kernels = {TUTTI_CPU(kernel_from(cpu::scatter_nd))}});
+  ops.add(
+      {.name = "SparseToDense",
+       .signature = "sparse_indices: Tindices, output_shape: Tindices, sparse_values: T, default_value: T -> dense: T",
+       .attrs = "validate_indices: bool = true; T: type; Tindices: {int32, int64}",
+       .shape = sparse_to_dense_shape,
+       .grad = sparse_to_dense_grad,
+       .kernels = {TUTTI_CPU(cpu::sparse_to_dense_kernel())}});
   ops.add({.name = "Where",
            .signature = "input: T -> index: int64",
            .attrs = "T: type = bool",
@@ -296,6 +305,13 @@ void add_gathers(OpTable& ops) {
            .types = kReals | DTypeSet{DType::kBool, DType::kString},
            .shape = unique_shape,
            .kernels = {TUTTI_CPU(kernel_from(cpu::unique))}});
+  ops.add({.name = "ListDiff",
+           .signature = "x: T, y: T -> out: T, idx: out_idx",
+           .attrs = "T: type; out_idx: {int32, int64} = int32",
+           .types = kReals | DTypeSet{DType::kBool, DType::kString},
+           .shape = list_diff_shape,
+           .no_gradient = true,
+           .kernels = {TUTTI_CPU(kernel_from(cpu::list_diff))}});
 }
 
 void add_partitions(OpTable& ops) {
@@ -337,6 +353,13 @@ void add_segments(OpTable& ops) {
            .shape = shape::unchanged,
            .grad = cumsum_grad,
            .kernels = {TUTTI_CPU(cpu::cumsum_kernel())}});
+  ops.add({.name = "Cumprod",
+           .signature = "x: T, axis: Tidx -> out: T",
+           .attrs = "exclusive: bool = false; reverse: bool = false; T: type; Tidx: {int32, int64} = int32",
+           .types = kNumbers,
+           .shape = shape::unchanged,
+           .grad = cumprod_grad,
+           .kernels = {TUTTI_CPU(cpu::cumprod_kernel())}});
 }
 
 }  // namespace

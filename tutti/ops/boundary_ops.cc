@@ -1,6 +1,8 @@
 // The edges of graphs: constants, placeholders, pass-throughs, checks, and the two ends of a cut edge.
+#include "tutti/graph/gradients.h"
 #include "tutti/graph/shape_inference.h"
 #include "tutti/kernels/cpu/boundary.h"
+#include "tutti/kernels/cpu/print.h"
 #include "tutti/ops/internal/array_grads.h"
 #include "tutti/ops/op_table.h"
 
@@ -98,6 +100,15 @@ void add_pass_throughs(OpTable& ops) {
            .kernels = {TUTTI_CPU(kernel_from(cpu::identity))}});
 }
 
+void add_deep_copy(OpTable& ops) {
+  ops.add({.name = "DeepCopy",
+           .signature = "x: T -> y: T",
+           .attrs = "T: type",
+           .shape = shape::unchanged,
+           .traits = kStateful,
+           .kernels = {TUTTI_CPU(kernel_from(cpu::deep_copy))}});
+}
+
 void add_checks(OpTable& ops) {
   ops.add({.name = "CheckNumerics",
            .signature = "tensor: T -> output: T",
@@ -107,6 +118,14 @@ void add_checks(OpTable& ops) {
            .grad = internal::check_numerics_grad,
            .traits = kStateful,
            .kernels = {TUTTI_CPU(cpu::check_numerics_kernel())}});
+  ops.add({.name = "CheckNumericsV2",
+           .signature = "tensor: T -> output: T",
+           .attrs = "T: type; message: string",
+           .types = kFloats,
+           .shape = shape::unchanged,
+           .grad = internal::check_numerics_grad,
+           .traits = kStateful,
+           .kernels = {TUTTI_CPU(cpu::check_numerics_v2_kernel())}});
   ops.add({.name = "Assert",
            .signature = "condition: bool, data: T ->",
            .attrs = "T: list(type) >= 1; summarize: int = 3",
@@ -114,6 +133,25 @@ void add_checks(OpTable& ops) {
            .no_gradient = true,
            .traits = kStateful,
            .kernels = {TUTTI_CPU(cpu::assert_kernel())}});
+}
+
+void print_grad(GradContext& g) { g.set(0, g.grad()); }
+
+void add_prints(OpTable& ops) {
+  ops.add({.name = "Print",
+           .signature = "input: T, data: U -> output: T",
+           .attrs = "T: type; U: list(type) >= 0; message: string = ''; first_n: int = -1; summarize: int = 3",
+           .shape = shape::unchanged,
+           .grad = print_grad,
+           .traits = kStateful,
+           .kernels = {TUTTI_CPU(cpu::print_kernel())}});
+  ops.add({.name = "PrintV2",
+           .signature = "input: string ->",
+           .attrs = "output_stream: string = 'stderr'; end: string = '\n'",
+           .shape = shape::none,
+           .no_gradient = true,
+           .traits = kStateful,
+           .kernels = {TUTTI_CPU(cpu::print_v2_kernel())}});
 }
 
 void add_cut_edges(OpTable& ops) {
@@ -143,7 +181,9 @@ void add_cut_edges(OpTable& ops) {
 void register_boundary_ops(OpTable& ops) {
   add_sources(ops);
   add_pass_throughs(ops);
+  add_deep_copy(ops);
   add_checks(ops);
+  add_prints(ops);
   add_cut_edges(ops);
 }
 

@@ -307,7 +307,7 @@ void add_equality(OpTable& ops, const char* name, BinaryOp op) {
            .shape = equality_shape,
            .no_gradient = true,
            .traits = kElementwise | kCommutative,
-           .kernels = {TUTTI_CPU(cpu::binary_kernel(op), kPlain | DTypeSet{DType::kString})}});
+           .kernels = {TUTTI_CPU(cpu::binary_kernel(op), kPlain | kQuantised | DTypeSet{DType::kString})}});
 }
 
 void add_predicate(OpTable& ops, const char* name, UnaryOp op) {
@@ -334,7 +334,7 @@ void register_arithmetic(OpTable& ops) {
   const DTypeSet no_unsigned_wide{DType::kUint16, DType::kUint32, DType::kUint64};
   DTypeSet add_types = kNumbers | DTypeSet{DType::kString};
   add_types.bits &= ~no_unsigned_wide.bits;
-  add_binary(ops, {"Add", add_types, BinaryOp::kAdd, add_grad, kElementwise, kNumbers});
+  add_binary(ops, {"Add", add_types, BinaryOp::kAdd, add_grad, kElementwise, add_types});
   add_binary(ops, {"AddV2", kNumbers, BinaryOp::kAdd, add_grad, kElementwise | kCommutative});
   add_binary(ops, {"Sub", kNumbers, BinaryOp::kSub, sub_grad});
   add_binary(ops, {"Mul", kNumbers, BinaryOp::kMul, mul_grad, kElementwise | kCommutative});

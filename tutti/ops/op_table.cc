@@ -77,6 +77,8 @@ void register_all_ops(OpTable& table) {
   register_table_ops(table);
   register_table_file_ops(table);
   register_boundary_ops(table);
+  register_string_ops(table);
+  register_summary_ops(table);
 }
 
 std::shared_ptr<const OpTable> builtin_ops() {

@@ -83,6 +83,8 @@ void register_queue_ops(OpTable& ops);
 void register_accumulator_ops(OpTable& ops);  // gradients of many workers, taken as one
 void register_table_ops(OpTable& ops);        // lookup tables
 void register_table_file_ops(OpTable& ops);   // lookup tables filled from files
-void register_boundary_ops(OpTable& ops);     // _Send, _Recv, Placeholder, Const, NoOp, Identity
+void register_string_ops(OpTable& ops);
+void register_summary_ops(OpTable& ops);
+void register_boundary_ops(OpTable& ops);  // _Send, _Recv, Placeholder, Const, NoOp, Identity
 
 }  // namespace tutti

@@ -4,9 +4,11 @@
 #include <cstdio>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "tutti/kernels/cpu/element.h"
 #include "tutti/kernels/cpu/number_types.h"
+#include "tutti/kernels/cpu/tensor_text.h"
 
 namespace tutti::cpu {
 
@@ -14,6 +16,12 @@ Status no_op(KernelContext&) { return {}; }
 
 Status identity(KernelContext& ctx) {
   for (int i = 0; i < ctx.num_inputs(); ++i) ctx.set_output(i, ctx.input(i));
+  return {};
+}
+
+Status deep_copy(KernelContext& ctx) {
+  TUTTI_ASSIGN_OR_RETURN(Tensor copy, ctx.input(0).clone(ctx.allocator()));
+  ctx.set_output(0, std::move(copy));
   return {};
 }
 
@@ -55,7 +63,8 @@ class Placeholder : public Kernel {
 
 struct NonFinite {
   bool nan = false;
-  bool inf = false;
+  bool positive_inf = false;
+  bool negative_inf = false;
 };
 
 template <typename T>
@@ -68,12 +77,30 @@ NonFinite scan(const Tensor& tensor) {
       using A = typename ArithmeticOf<T>::type;
       const A value = static_cast<A>(element);
       found.nan |= std::isnan(value);
-      found.inf |= std::isinf(value);
+      found.positive_inf |= std::isinf(value) && value > 0;
+      found.negative_inf |= std::isinf(value) && value < 0;
     }
   }
   return found;
 }
 
+// What was found, in words; nothing when all is finite.
+std::string unsigned_text(const NonFinite& found) {
+  const bool inf = found.positive_inf || found.negative_inf;
+  return found.nan && inf ? "Inf and NaN" : found.nan ? "NaN" : inf ? "Inf" : "";
+}
+
+// The same with the signs of infinities.
+std::string signed_text(const NonFinite& found) {
+  std::vector<std::string_view> kinds;
+  if (found.negative_inf) kinds.push_back("-Inf");
+  if (found.positive_inf) kinds.push_back("+Inf");
+  if (found.nan) kinds.push_back("NaN");
+  if (kinds.size() == 3) return "-Inf, +Inf, and NaN";
+  return str_join(kinds, " and ");
+}
+
+template <std::string (*kText)(const NonFinite&)>
 class CheckNumerics : public Kernel {
  public:
   explicit CheckNumerics(const KernelInit& init) : message_(init.attr<std::string>("message")) {}
@@ -81,10 +108,8 @@ class CheckNumerics : public Kernel {
     const Tensor& tensor = ctx.input(0);
     const NonFinite found = with_real(
         tensor.dtype(), [&]<typename T>(T) { return scan<T>(tensor); }, [] { return NonFinite(); });
-    if (found.nan || found.inf) {
-      const char* what = found.nan && found.inf ? "Inf and NaN" : found.nan ? "NaN" : "Inf";
-      return invalid_argument(message_, " : Tensor had ", what, " values");
-    }
+    const std::string what = kText(found);
+    if (!what.empty()) return invalid_argument(message_, " : Tensor had ", what, " values");
     ctx.set_output(0, tensor);
     return {};
   }
@@ -92,33 +117,6 @@ class CheckNumerics : public Kernel {
  private:
   const std::string message_;
 };
-
-// The first `limit` elements, with spaces between; all of them when `limit` is negative.
-std::string summarise(const Tensor& tensor, std::int64_t limit) {
-  const std::int64_t count = limit < 0 ? tensor.num_elements() : std::min(limit, tensor.num_elements());
-  std::string text;
-  for (std::int64_t i = 0; i < count; ++i) {
-    if (i > 0) text += ' ';
-    if (tensor.dtype() == DType::kString) {
-      text += tensor.data<std::string>()[i];
-    } else if (tensor.dtype() == DType::kBool) {
-      text += tensor.data<bool>()[i] ? '1' : '0';
-    } else {
-      with_real(
-          tensor.dtype(),
-          [&]<typename T>(T) {
-            if constexpr (std::is_integral_v<T>) {
-              internal::append_int(text, static_cast<std::int64_t>(tensor.data<T>()[i]));
-            } else {
-              internal::append_float(text, static_cast<float>(tensor.data<T>()[i]));
-            }
-          },
-          [&] { text += '?'; });
-    }
-  }
-  if (count < tensor.num_elements()) text += "...";
-  return text;
-}
 
 class Assert : public Kernel {
  public:
@@ -130,7 +128,7 @@ class Assert : public Kernel {
     std::string message = "assertion failed: ";
     for (int i = 1; i < ctx.num_inputs(); ++i) {
       if (i > 1) message += ' ';
-      message += str_cat("[", summarise(ctx.input(i), summarize_), "]");
+      message += str_cat("[", summary_of(ctx.input(i), summarize_), "]");
     }
     return invalid_argument(message);
   }
@@ -214,7 +212,8 @@ std::string rendezvous_key(const std::string& send_device, std::int64_t incarnat
 
 KernelFactory const_kernel() { return kernel_of<Const>(); }
 KernelFactory placeholder_kernel() { return kernel_of<Placeholder>(); }
-KernelFactory check_numerics_kernel() { return kernel_of<CheckNumerics>(); }
+KernelFactory check_numerics_kernel() { return kernel_of<CheckNumerics<unsigned_text>>(); }
+KernelFactory check_numerics_v2_kernel() { return kernel_of<CheckNumerics<signed_text>>(); }
 KernelFactory assert_kernel() { return kernel_of<Assert>(); }
 KernelFactory send_kernel() { return kernel_of<Send>(); }
 KernelFactory recv_kernel() { return kernel_of<Recv>(); }

@@ -11,10 +11,15 @@ Status no_op(KernelContext& ctx);
 // Output i is input i, sharing memory.
 Status identity(KernelContext& ctx);
 
+// Output 0 is input 0 in memory of its own.
+Status deep_copy(KernelContext& ctx);
+
 KernelFactory const_kernel();
 // Fails: a placeholder that runs was not fed.
 KernelFactory placeholder_kernel();
 KernelFactory check_numerics_kernel();
+// Tells the signs of infinities.
+KernelFactory check_numerics_v2_kernel();
 KernelFactory assert_kernel();
 // Attributes tensor_name, send_device, send_device_incarnation, recv_device give the key.
 KernelFactory send_kernel();

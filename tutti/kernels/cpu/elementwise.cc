@@ -331,10 +331,32 @@ KernelFactory unary_kernel(UnaryOp op) {
   };
 }
 
+namespace {
+
+// The integers that a quantised type is stored in; rows allow such types where only equality matters.
+DType storage_of(DType dtype) {
+  switch (dtype) {
+    case DType::kQint8:
+      return DType::kInt8;
+    case DType::kQuint8:
+      return DType::kUint8;
+    case DType::kQint16:
+      return DType::kInt16;
+    case DType::kQuint16:
+      return DType::kUint16;
+    case DType::kQint32:
+      return DType::kInt32;
+    default:
+      return dtype;
+  }
+}
+
+}  // namespace
+
 KernelFactory binary_kernel(BinaryOp op) {
   return [op](const KernelInit& init) -> Result<std::unique_ptr<Kernel>> {
     const DType dtype = init.input_types[0].dtype;
-    BinaryFunction function = BinaryFunction::find(op, dtype);
+    BinaryFunction function = BinaryFunction::find(op, storage_of(dtype));
     if (!function) return unimplemented(init.op, " of ", dtype_name(dtype), " is not supported");
     return std::unique_ptr<Kernel>(std::make_unique<BinaryKernel>(op, init, function));
   };

@@ -236,7 +236,9 @@ Status scatter_slices(const Tensor& indices, const Tensor& updates, const Binary
 Status scatter_nd(KernelContext& ctx) {
   const Tensor& updates = ctx.input(1);
   TUTTI_ASSIGN_OR_RETURN(const Shape shape, read_shape(ctx.input(2), "shape"));
-  const BinaryFunction add = BinaryFunction::find(BinaryOp::kAdd, updates.dtype());
+  // Booleans are added by "or", strings by joining them.
+  const BinaryOp op = updates.dtype() == DType::kBool ? BinaryOp::kLogicalOr : BinaryOp::kAdd;
+  const BinaryFunction add = BinaryFunction::find(op, updates.dtype());
   if (!add) return unimplemented("no sums of ", dtype_name(updates.dtype()));
   TUTTI_ASSIGN_OR_RETURN(Tensor * out, ctx.allocate_output(0, shape));
   zero_elements(updates.dtype(), out->raw(), out->num_elements());

@@ -1,7 +1,8 @@
-// Loops without vector code: functions that the standard library has, integer division, uint64, complex, bool.
+// Loops without vector code: functions that the standard library has, integer division, uint64, complex, bool, strings.
 #include <cmath>
 #include <complex>
 #include <cstdint>
+#include <string>
 #include <type_traits>
 
 #include "tutti/kernels/cpu/elementwise.h"
@@ -289,6 +290,16 @@ UnaryLoop find_plain_unary(UnaryOp op, DType dtype) {
   }
 }
 
+namespace {
+
+void join_strings(const void* a, const void* b, void* out, std::int64_t n, int a_step, int b_step, float) {
+  const auto* left = static_cast<const std::string*>(a);
+  const auto* right = static_cast<const std::string*>(b);
+  for (std::int64_t i = 0; i < n; ++i) static_cast<std::string*>(out)[i] = left[i * a_step] + right[i * b_step];
+}
+
+}  // namespace
+
 BinaryLoop find_plain_binary(BinaryOp op, DType dtype) {
   switch (dtype) {
     case DType::kFloat:
@@ -307,6 +318,8 @@ BinaryLoop find_plain_binary(BinaryOp op, DType dtype) {
       if (op == BinaryOp::kLogicalAnd) return plain_binary<bool>([](bool a, bool b) { return a && b; });
       if (op == BinaryOp::kLogicalOr) return plain_binary<bool>([](bool a, bool b) { return a || b; });
       return nullptr;
+    case DType::kString:
+      return op == BinaryOp::kAdd ? join_strings : nullptr;
     default:
       return nullptr;
   }

@@ -314,7 +314,7 @@ class ReductionKernel : public Kernel {
     divide_ = BinaryFunction::find(BinaryOp::kDiv, wide_);
     square_ = UnaryFunction::find(UnaryOp::kSquare, wide_);
     sqrt_ = UnaryFunction::find(UnaryOp::kSqrt, wide_);
-    if (op == ReduceOp::kEuclideanNorm && (!sqrt_ || is_complex(wide_))) reducer_ = Reducer();
+    if (op == ReduceOp::kEuclideanNorm && !sqrt_) reducer_ = Reducer();
   }
 
   Status compute(KernelContext& context) override {
@@ -343,7 +343,13 @@ class ReductionKernel : public Kernel {
     TUTTI_ASSIGN_OR_RETURN(Tensor wide, widened(context, in, wide_));
     if (op_ != ReduceOp::kEuclideanNorm) return wide;
     TUTTI_ASSIGN_OR_RETURN(Tensor squares, context.allocate_temp(wide_, in.shape()));
-    square_(wide.raw(), squares.raw(), in.num_elements());
+    if (wide_ == DType::kComplex128) {  // the square of the magnitude
+      for (std::int64_t i = 0; i < in.num_elements(); ++i) {
+        squares.data<std::complex<double>>()[i] = std::norm(wide.data<std::complex<double>>()[i]);
+      }
+    } else {
+      square_(wide.raw(), squares.raw(), in.num_elements());
+    }
     return squares;
   }
 

@@ -84,17 +84,18 @@ Status segment_sum(KernelContext& ctx) {
 
 namespace {
 
-template <typename T>
+// kProduct: multiplied instead of added.
+template <bool kProduct, typename T>
 void cumulate(const T* from, T* to, std::int64_t outer, std::int64_t length, std::int64_t inner, bool exclusive,
               bool reverse) {
   for (std::int64_t o = 0; o < outer; ++o) {
     for (std::int64_t k = 0; k < inner; ++k) {
-      T sum{};
+      T sum = kProduct ? static_cast<T>(1.0f) : T{};
       for (std::int64_t step = 0; step < length; ++step) {
         const std::int64_t i = reverse ? length - 1 - step : step;
         const std::int64_t at = (o * length + i) * inner + k;
         const T value = from[at];
-        const T next = add_wrapping(sum, value);
+        const T next = kProduct ? multiply_wrapping(sum, value) : add_wrapping(sum, value);
         to[at] = exclusive ? sum : next;
         sum = next;
       }
@@ -102,9 +103,10 @@ void cumulate(const T* from, T* to, std::int64_t outer, std::int64_t length, std
   }
 }
 
-class Cumsum : public Kernel {
+template <bool kProduct>
+class Cumulate : public Kernel {
  public:
-  explicit Cumsum(const KernelInit& init)
+  explicit Cumulate(const KernelInit& init)
       : exclusive_(init.attr<bool>("exclusive")), reverse_(init.attr<bool>("reverse")) {}
   Status compute(KernelContext& ctx) override {
     const Tensor& input = ctx.input(0);
@@ -115,11 +117,11 @@ class Cumsum : public Kernel {
     return with_number(
         input.dtype(),
         [&]<typename T>(T) -> Status {
-          cumulate(input.data<T>(), out->data<T>(), elements_before(input.shape(), at), input.dim(at),
-                   elements_from(input.shape(), at + 1), exclusive_, reverse_);
+          cumulate<kProduct>(input.data<T>(), out->data<T>(), elements_before(input.shape(), at), input.dim(at),
+                             elements_from(input.shape(), at + 1), exclusive_, reverse_);
           return {};
         },
-        [&]() -> Status { return unimplemented("Cumsum of ", dtype_name(input.dtype())); });
+        [&]() -> Status { return unimplemented("sums and products of ", dtype_name(input.dtype())); });
   }
 
  private:
@@ -129,6 +131,7 @@ class Cumsum : public Kernel {
 
 }  // namespace
 
-KernelFactory cumsum_kernel() { return kernel_of<Cumsum>(); }
+KernelFactory cumsum_kernel() { return kernel_of<Cumulate<false>>(); }
+KernelFactory cumprod_kernel() { return kernel_of<Cumulate<true>>(); }
 
 }  // namespace tutti::cpu

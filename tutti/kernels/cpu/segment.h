@@ -8,5 +8,6 @@ namespace tutti::cpu {
 Status unsorted_segment_sum(KernelContext& ctx);
 Status segment_sum(KernelContext& ctx);
 KernelFactory cumsum_kernel();
+KernelFactory cumprod_kernel();
 
 }  // namespace tutti::cpu

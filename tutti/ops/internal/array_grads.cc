@@ -371,6 +371,28 @@ void unsorted_segment_sum_grad(GradContext& c) {
 
 void segment_sum_grad(GradContext& c) { c.set(0, gather(c.grad(), c.input(1))); }
 
+// As TensorFlow's: factors of zero get no gradient.
+void cumprod_grad(GradContext& c) {
+  const bool exclusive = c.attr<bool>("exclusive"), reverse = c.attr<bool>("reverse");
+  const AttrMap forth{{"exclusive", exclusive}, {"reverse", reverse}};
+  const AttrMap back{{"exclusive", exclusive}, {"reverse", !reverse}};
+  Output product = op1("Cumprod", {c.input(0), c.input(1)}, forth);
+  Output sums = op1("Cumsum", {op1("Mul", {product, c.grad()}), c.input(1)}, back);
+  c.set(0, op1("DivNoNan", {sums, c.input(0)}));
+}
+
+void sparse_to_dense_grad(GradContext& c) {
+  Graph& graph = c.grad().graph();
+  Output of_values = op1("GatherNd", {c.grad(), c.input(0)});
+  const auto total = [&](Output x) {
+    Output axes =
+        op1("Range", {constant(graph, 0, DType::kInt32), op1("Rank", {x}), constant(graph, 1, DType::kInt32)});
+    return op1("Sum", {x, axes});
+  };
+  c.set(2, of_values);
+  c.set(3, op1("Sub", {total(c.grad()), total(of_values)}));
+}
+
 void cumsum_grad(GradContext& c) {
   c.set(0, op1("Cumsum", {c.grad(), c.input(1)},
                {{"exclusive", c.attr<bool>("exclusive")}, {"reverse", !c.attr<bool>("reverse")}}));

@@ -450,6 +450,21 @@ Status unique_shape(ShapeContext& c) {
   return {};
 }
 
+Status list_diff_shape(ShapeContext& c) {
+  TUTTI_RETURN_IF_ERROR(c.with_rank(0, 1).status());
+  TUTTI_RETURN_IF_ERROR(c.with_rank(1, 1).status());
+  c.set_output(0, PartialShape{kUnknownDim});
+  c.set_output(1, PartialShape{kUnknownDim});
+  return {};
+}
+
+Status sparse_to_dense_shape(ShapeContext& c) {
+  TUTTI_RETURN_IF_ERROR(c.with_rank(1, 1).status());
+  TUTTI_RETURN_IF_ERROR(c.with_rank(3, 0).status());
+  c.set_output(0, c.input_as_shape(1));
+  return {};
+}
+
 Status one_hot_shape(ShapeContext& c) {
   const PartialShape& indices = c.input(0);
   if (!indices.has_rank()) return {};

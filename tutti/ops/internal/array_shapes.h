@@ -30,6 +30,8 @@ Status gather_nd_shape(ShapeContext& c);
 Status scatter_nd_shape(ShapeContext& c);
 Status where_shape(ShapeContext& c);
 Status unique_shape(ShapeContext& c);
+Status list_diff_shape(ShapeContext& c);
+Status sparse_to_dense_shape(ShapeContext& c);
 Status one_hot_shape(ShapeContext& c);
 Status range_shape(ShapeContext& c);
 Status lin_space_shape(ShapeContext& c);
