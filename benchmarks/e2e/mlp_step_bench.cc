@@ -2,16 +2,13 @@
 //
 //   mlp_step_bench BATCH THREADS
 //
-// Prints `ready`; then for each line of standard input, a number of seconds, steps for that long and prints steps/s.
-// Speaks the protocol of peers.py. The answer is checked: the loss must be a number and must have fallen.
-#include <chrono>
+// Speaks the protocol of peers.py (step_bench.h).
 #include <cmath>
-#include <cstdio>
-#include <cstdlib>
-#include <iostream>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "step_bench.h"
 #include "tutti/tutti.h"
 
 using namespace tutti;
@@ -62,43 +59,10 @@ struct Model {
   std::int64_t at_ = 0;
 };
 
-double measure(Model& model, double seconds, float* loss) {
-  const auto start = std::chrono::steady_clock::now();
-  const auto elapsed = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(); };
-  int steps = 0;
-  while (elapsed() < seconds) {
-    for (int i = 0; i < 4; ++i) *loss = model.step();
-    steps += 4;
-  }
-  return steps / elapsed();
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 3) {
-    std::fprintf(stderr, "usage: mlp_step_bench BATCH THREADS\n");
-    return 2;
-  }
-  try {
-    const int threads = std::atoi(argv[2]);
-    Model model(std::atoll(argv[1]), {.intra_op_threads = threads, .inter_op_threads = threads});
-    const float first = model.step();
-    float loss = first;
-    measure(model, 1.0, &loss);
-    if (!std::isfinite(loss) || loss >= first) {
-      std::fprintf(stderr, "mlp_step_bench: the loss went from %g to %g\n", first, loss);
-      return 1;
-    }
-    std::puts("ready callable");
-    std::fflush(stdout);
-    for (std::string line; std::getline(std::cin, line);) {
-      std::printf("%.3f\n", measure(model, std::atof(line.c_str()), &loss));
-      std::fflush(stdout);
-    }
-    return 0;
-  } catch (const Error& error) {
-    std::fprintf(stderr, "mlp_step_bench: %s\n", error.what());
-    return 1;
-  }
+  return bench::serve_steps(argc, argv, "mlp_step_bench", [](std::int64_t batch, int threads) {
+    return std::make_unique<Model>(batch, RuntimeOptions{.intra_op_threads = threads, .inter_op_threads = threads});
+  });
 }

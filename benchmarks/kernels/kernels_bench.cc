@@ -7,6 +7,9 @@
 //   sparse_xent/B/C         loss and backprop of B rows of C logits
 //   matmul/M/N/K/TA/TB/THREADS    the products of that MLP's training step, batch 32; flops as items
 //   matmul_double/N         a square product in double
+//   conv/DIRECTION/SIZE/IN/OUT/THREADS   3x3 SAME over 128 images of SIZE x SIZE (0 forward, 1 input, 2 filter); flops
+//   pool/OP/SIZE/CHANNELS   2x2 windows over 128 images; input elements as items
+//   batch_norm/GRAD/SIZE/CHANNELS        training, over 128 images
 
 #include <benchmark/benchmark.h>
 
@@ -212,6 +215,63 @@ void matmul_double(benchmark::State& state) {
   time_kernel(state, kernel, 2 * n * n * n);
 }
 BENCHMARK(matmul_double)->Arg(8)->Arg(64)->Arg(128)->Arg(512);
+
+using List = std::vector<std::int64_t>;
+
+Tensor sizes_of(const Shape& shape) {
+  Tensor sizes(DType::kInt32, {shape.rank()});
+  for (int i = 0; i < shape.rank(); ++i) sizes.data<std::int32_t>()[i] = static_cast<std::int32_t>(shape.dim(i));
+  return sizes;
+}
+
+void conv(benchmark::State& state) {
+  const std::int64_t size = state.range(1), in = state.range(2), out = state.range(3);
+  const Shape x{128, size, size, in}, w{3, 3, in, out}, y{128, size, size, out};
+  const std::vector<std::pair<const char*, std::vector<Tensor>>> directions = {
+      {"Conv2D", {random_tensor(x, 1), random_tensor(w, 2)}},
+      {"Conv2DBackpropInput", {sizes_of(x), random_tensor(w, 2), random_tensor(y, 3)}},
+      {"Conv2DBackpropFilter", {random_tensor(x, 1), sizes_of(w), random_tensor(y, 3)}}};
+  const auto& [op, inputs] = directions[static_cast<std::size_t>(state.range(0))];
+  KernelRun kernel(op, {{"strides", List{1, 1, 1, 1}}, {"padding", "SAME"}}, inputs, static_cast<int>(state.range(4)));
+  kernel.run();
+  time_kernel(state, kernel, 2 * 9 * y.num_elements() * in);
+}
+void cnn_convolutions(benchmark::internal::Benchmark* b) {
+  for (int threads : {1, 2}) {
+    for (int direction : {0, 1, 2}) {
+      if (direction != 1) b->Args({direction, 28, 1, 32, threads});
+      b->Args({direction, 14, 32, 64, threads})->Args({direction, 7, 64, 128, threads});
+    }
+  }
+}
+BENCHMARK(conv)->Apply(cnn_convolutions)->UseRealTime();
+
+void pool(benchmark::State& state, const char* op) {
+  const std::int64_t size = state.range(0), channels = state.range(1);
+  const Tensor x = random_tensor({128, size, size, channels}, 1);
+  const Tensor y = random_tensor({128, size / 2, size / 2, channels}, 2);
+  std::vector<Tensor> inputs{x};
+  if (op == std::string("MaxPoolGrad")) inputs = {x, y, y};
+  if (op == std::string("AvgPoolGrad")) inputs = {sizes_of(x.shape()), y};
+  KernelRun kernel(op, {{"ksize", List{1, 2, 2, 1}}, {"strides", List{1, 2, 2, 1}}, {"padding", "VALID"}}, inputs);
+  kernel.check();
+  time_kernel(state, kernel, x.num_elements());
+}
+BENCHMARK_CAPTURE(pool, MaxPool, "MaxPool")->Args({28, 32})->Args({14, 64});
+BENCHMARK_CAPTURE(pool, MaxPoolGrad, "MaxPoolGrad")->Args({28, 32})->Args({14, 64});
+BENCHMARK_CAPTURE(pool, AvgPool, "AvgPool")->Args({28, 32});
+BENCHMARK_CAPTURE(pool, AvgPoolGrad, "AvgPoolGrad")->Args({28, 32});
+
+void batch_norm(benchmark::State& state) {
+  const std::int64_t size = state.range(1), channels = state.range(2);
+  const Tensor x = random_tensor({128, size, size, channels}, 1), v = random_tensor({channels}, 2);
+  const bool grad = state.range(0) != 0;
+  KernelRun kernel(grad ? "FusedBatchNormGradV2" : "FusedBatchNormV2", {},
+                   grad ? std::vector<Tensor>{x, x, v, v, v} : std::vector<Tensor>{x, v, v, v, v});
+  kernel.run();
+  time_kernel(state, kernel, x.num_elements());
+}
+BENCHMARK(batch_norm)->Args({0, 28, 32})->Args({0, 14, 64})->Args({1, 28, 32})->Args({1, 14, 64});
 
 }  // namespace
 }  // namespace tutti

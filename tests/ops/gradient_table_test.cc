@@ -17,9 +17,6 @@
 namespace tutti::testing {
 namespace {
 
-constexpr double kStep = 1e-5;
-constexpr double kTolerance = 1e-6;
-
 // Their gradients need functions of a library: tests/ops/function_ops_test.cc.
 const std::set<std::string> kNeedFunctions = {"If",
                                               "StatelessIf",
@@ -137,11 +134,11 @@ class Trial {
       for (auto& [to, value] : moved) {
         if (!(to == x)) continue;
         value = value.clone().value_or_throw();
-        value.data<double>()[element] += side == 0 ? kStep : -kStep;
+        value.data<double>()[element] += side == 0 ? sample_.step : -sample_.step;
       }
       sides[side] = projected(moved);
     }
-    return (sides[0] - sides[1]) / (2 * kStep);
+    return (sides[0] - sides[1]) / (2 * sample_.step);
   }
 
   void check_input(std::size_t i, const Gradient& gradient) {
@@ -151,7 +148,7 @@ class Trial {
     ASSERT_EQ(got.shape(), x.shape()) << "input " << i;
     for (std::int64_t e = 0; e < x.num_elements(); ++e) {
       const double expected = difference(inputs_[i], e);
-      ASSERT_NEAR(got.data<double>()[e], expected, kTolerance * std::max(1.0, std::abs(expected)))
+      ASSERT_NEAR(got.data<double>()[e], expected, sample_.tolerance * std::max(1.0, std::abs(expected)))
           << "input " << i << " element " << e << (gradient ? "" : " (no gradient)");
     }
   }

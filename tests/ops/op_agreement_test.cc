@@ -8,6 +8,7 @@
 #include <random>
 #include <set>
 
+#include "tests/ops/window_cases.h"
 #include "tutti/kernels/ref/numbers.h"
 #include "tutti/kernels/ref/reference.h"
 #include "tutti/ops/op_evaluator.h"
@@ -154,6 +155,11 @@ Tensor axes_for(Random& random, const Shape& shape, bool wide_index) {
 // Cases of ops whose inputs depend on each other in ways of their own.
 std::optional<Case> special_case(const std::string& op, DType dtype, int round, Random& random) {
   const bool flip = round % 2 == 1;
+  const cases::Draw draw{[&](DType d, const Shape& s) { return random.tensor(d, s); },
+                         [&](std::int64_t low, std::int64_t high) { return random.integer(low, high); }};
+  if (std::optional<cases::WindowCase> window = cases::window_case(op, dtype, round, draw)) {
+    return Case{std::move(window->inputs), std::move(window->attrs)};
+  }
   if (op == "MatMul" || op == "_FusedMatMul") {
     const std::int64_t sizes[][3] = {{1, 1, 1}, {2, 3, 4}, {7, 9, 17}, {33, 65, 20}, {1, 40, 70},   {40, 1, 5},
                                      {0, 3, 2}, {3, 0, 2}, {3, 2, 0},  {6, 16, 257}, {100, 25, 30}, {19, 600, 3}};

@@ -320,6 +320,124 @@ void add_late_plumbing(Samples& s) {
   s.add("Print", {s.value({2}), Samples::i32({1})}, {{"first_n", 0}});
 }
 
+using List = std::vector<std::int64_t>;
+
+// Convolutions, and their gradients, which are linear in two factors as well.
+void add_convolutions(Samples& s) {
+  const std::vector<AttrMap> windows = {
+      {{"strides", List{1, 1, 1, 1}}, {"padding", "SAME"}},
+      {{"strides", List{1, 2, 1, 1}}, {"padding", "VALID"}, {"dilations", List{1, 1, 2, 1}}},
+      {{"strides", List{1, 1, 2, 2}}, {"padding", "SAME"}, {"data_format", "NCHW"}},
+      {{"strides", List{1, 2, 2, 1}}, {"padding", "EXPLICIT"}, {"explicit_paddings", List{0, 0, 1, 2, 0, 1, 0, 0}}}};
+  const std::vector<Shape> outputs = {{2, 4, 5, 2}, {2, 2, 3, 2}, {2, 2, 2, 3}, {2, 3, 3, 2}};
+  for (std::size_t i = 0; i < windows.size(); ++i) {
+    const bool first = windows[i].contains("data_format");
+    const Shape image = first ? Shape{2, 2, 4, 5} : Shape{2, 4, 5, 2};
+    const std::vector<std::int32_t> image_dims(image.dims().begin(), image.dims().end());
+    s.add("Conv2D", {s.value(image), s.value({2, 2, 2, 2})}, windows[i]);
+    s.add("Conv2DBackpropInput", {Samples::i32(image_dims), s.value({2, 2, 2, 2}), s.value(outputs[i])}, windows[i]);
+    s.add("Conv2DBackpropFilter", {s.value(image), Samples::i32({2, 2, 2, 2}), s.value(outputs[i])}, windows[i]);
+  }
+  // Two groups.
+  s.add("Conv2D", {s.value({1, 3, 3, 4}), s.value({2, 2, 2, 4})}, windows[0]);
+  s.add("DepthwiseConv2dNative", {s.value({2, 4, 5, 2}), s.value({2, 2, 2, 2})}, windows[0]);
+  s.add("DepthwiseConv2dNativeBackpropInput",
+        {Samples::i32({2, 4, 5, 2}), s.value({2, 2, 2, 2}), s.value({2, 4, 5, 4})}, windows[0]);
+  s.add("DepthwiseConv2dNativeBackpropFilter",
+        {s.value({2, 4, 5, 2}), Samples::i32({2, 2, 2, 2}), s.value({2, 4, 5, 4})}, windows[0]);
+}
+
+void add_pools(Samples& s) {
+  const AttrMap window{{"ksize", List{1, 2, 3, 1}}, {"strides", List{1, 2, 2, 1}}, {"padding", "SAME"}};
+  const AttrMap sizeless{{"padding", "SAME"}};
+  const AttrMap valid{
+      {"ksize", List{1, 1, 2, 2}}, {"strides", List{1, 1, 1, 2}}, {"padding", "VALID"}, {"data_format", "NCHW"}};
+  const AttrMap padded{{"ksize", List{1, 2, 2, 1}},
+                       {"strides", List{1, 2, 2, 1}},
+                       {"padding", "EXPLICIT"},
+                       {"explicit_paddings", List{0, 0, 1, 0, 0, 1, 0, 0}}};
+  const SampleInput ksize = Samples::i32({1, 2, 3, 1}), strides = Samples::i32({1, 2, 2, 1});
+  for (const AttrMap& attrs : {window, valid, padded}) s.add("MaxPool", {s.distinct({2, 3, 4, 2})}, attrs);
+  for (const AttrMap& attrs : {window, valid}) {
+    const Shape pooled = attrs.contains("data_format") ? Shape{2, 3, 3, 1} : Shape{2, 2, 2, 2};
+    s.add("AvgPool", {s.value({2, 3, 4, 2})}, attrs);
+    s.add("AvgPoolGrad", {Samples::i32({2, 3, 4, 2}), s.value(pooled)}, attrs);
+    for (const char* op : {"MaxPoolGrad", "MaxPoolGradGrad"}) {
+      const Shape grad = std::string(op) == "MaxPoolGrad" ? pooled : Shape{2, 3, 4, 2};
+      s.add(op, {s.distinct({2, 3, 4, 2}), Samples::fixed(s.value(pooled)), s.value(grad)}, attrs);
+    }
+  }
+  s.add("MaxPoolV2", {s.distinct({2, 3, 4, 2}), ksize, strides}, sizeless);
+  s.add("MaxPoolGradV2",
+        {s.distinct({2, 3, 4, 2}), Samples::fixed(s.value({2, 2, 2, 2})), s.value({2, 2, 2, 2}), ksize, strides},
+        sizeless);
+  s.add("MaxPoolGradGradV2",
+        {s.distinct({2, 3, 4, 2}), Samples::fixed(s.value({2, 2, 2, 2})), s.value({2, 3, 4, 2}), ksize, strides},
+        sizeless);
+  s.add("MaxPoolWithArgmax", {s.distinct({2, 3, 4, 2})}, window).outputs = {0};
+  const SampleInput places = Samples::i32({1, 2, 2, 1}, {0, 3, 8, 3});
+  const AttrMap small{{"ksize", List{1, 2, 2, 1}}, {"strides", List{1, 2, 2, 1}}, {"padding", "SAME"}};
+  s.add("MaxPoolGradWithArgmax", {Samples::fixed(s.value({1, 3, 3, 1})), s.value({1, 2, 2, 1}), places}, small);
+  s.add("MaxPoolGradGradWithArgmax", {Samples::fixed(s.value({1, 3, 3, 1})), s.value({1, 3, 3, 1}), places}, small);
+}
+
+// Ops in float only: between casts, with a step that rounding does not swallow.
+OpSample& add_float_op(Samples& s, const std::string& op, std::vector<SampleInput> inputs, const AttrMap& attrs,
+                       std::vector<int> outputs) {
+  OpSample& sample = s.add(op, std::move(inputs), attrs);
+  sample.step = 1e-2;
+  sample.tolerance = 5e-3;
+  sample.build = [op, attrs, outputs](Graph& graph, const std::vector<Output>& in) {
+    std::vector<Output> floats, results;
+    for (Output input : in) floats.push_back(op1("Cast", {input}, {{"DstT", DType::kFloat}}));
+    Node* node = add_op(graph, op, floats, attrs);
+    for (int i : outputs) results.push_back(op1("Cast", {node->output(i)}, {{"DstT", DType::kDouble}}));
+    return results;
+  };
+  return sample;
+}
+
+void add_normalisations(Samples& s) {
+  for (const char* version : {"", "V2", "V3"}) {
+    for (const char* format : {"NHWC", "NCHW"}) {
+      for (bool training : {true, false}) {
+        const AttrMap attrs{{"data_format", format}, {"is_training", training}, {"epsilon", 0.1f}};
+        const auto vector = [&](double low = -1) { return s.value({2}, low, 1); };
+        add_float_op(s, std::string("FusedBatchNorm") + version,
+                     {s.value({3, 2, 2, 2}), vector(), vector(), Samples::fixed(vector()), Samples::fixed(vector(0.3))},
+                     attrs, {0});
+        // Its statistics must be those of x for the terms that assume it: outside training any will do.
+        if (training) continue;
+        std::vector<SampleInput> inputs{s.value({3, 2, 2, 2}), s.value({3, 2, 2, 2}), vector(),
+                                        Samples::fixed(vector()), Samples::fixed(vector(0.3))};
+        if (std::string(version) == "V3") inputs.push_back(Samples::fixed(s.value({})));
+        add_float_op(s, std::string("FusedBatchNormGrad") + version, std::move(inputs), attrs, {0, 1, 2});
+      }
+    }
+  }
+  // In training, with statistics that follow x: through the gradient's gradient of the whole.
+  for (const char* format : {"NHWC", "NCHW"}) {
+    const AttrMap attrs{{"data_format", format}, {"epsilon", 0.5f}};
+    OpSample& twice = s.add("FusedBatchNormGradV3", {s.value({3, 2, 2, 2}), s.value({3, 2, 2, 2}), s.value({2})});
+    twice.step = 1e-2;
+    twice.tolerance = 5e-3;
+    twice.build = [attrs](Graph& graph, const std::vector<Output>& in) {
+      const auto to = [](Output x, DType t) { return op1("Cast", {x}, {{"DstT", t}}); };
+      Output dy = to(in[0], DType::kFloat), x = to(in[1], DType::kFloat), scale = to(in[2], DType::kFloat);
+      const Tensor none(DType::kFloat, {0});
+      Output empty = add_op(graph, "Const", {}, {{"dtype", DType::kFloat}, {"value", none}})->output();
+      AttrMap forward_attrs = attrs;
+      Node* forward = add_op(graph, "FusedBatchNormV3", {x, scale, scale, empty, empty}, forward_attrs);
+      // TensorFlow's derivative takes the statistics for functions of x, so the paths through them are cut here.
+      const auto kept = [&](int i) { return op1("StopGradient", {forward->output(i)}); };
+      Node* grad = add_op(graph, "FusedBatchNormGradV3", {dy, x, scale, kept(3), kept(4), kept(5)}, attrs);
+      return std::vector{to(grad->output(0), DType::kDouble), to(grad->output(1), DType::kDouble),
+                         to(grad->output(2), DType::kDouble)};
+    };
+  }
+  add_float_op(s, "LRN", {s.value({1, 2, 2, 5})}, {{"depth_radius", 1}, {"alpha", 0.5f}, {"bias", 1.5f}}, {0});
+}
+
 }  // namespace
 
 std::vector<OpSample> gradient_samples() {
@@ -338,6 +456,9 @@ std::vector<OpSample> gradient_samples() {
   add_losses(samples);
   add_lists(samples);
   add_late_plumbing(samples);
+  add_convolutions(samples);
+  add_pools(samples);
+  add_normalisations(samples);
   return samples.take();
 }
 

@@ -33,6 +33,9 @@ struct OpSample {
   std::vector<int> outputs = {};
   // The gradient needs fixed inputs as constants: they are not tried as unknown values.
   bool needs_constants = false;
+  // Of the central difference and of the comparison. Wider for ops that exist in float only.
+  double step = 1e-5;
+  double tolerance = 1e-6;
 };
 
 // At least one for every row with a gradient; several where attributes or shapes choose another path.

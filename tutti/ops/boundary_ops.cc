@@ -100,15 +100,6 @@ void add_pass_throughs(OpTable& ops) {
            .kernels = {TUTTI_CPU(kernel_from(cpu::identity))}});
 }
 
-void add_deep_copy(OpTable& ops) {
-  ops.add({.name = "DeepCopy",
-           .signature = "x: T -> y: T",
-           .attrs = "T: type",
-           .shape = shape::unchanged,
-           .traits = kStateful,
-           .kernels = {TUTTI_CPU(kernel_from(cpu::deep_copy))}});
-}
-
 void add_checks(OpTable& ops) {
   ops.add({.name = "CheckNumerics",
            .signature = "tensor: T -> output: T",
@@ -181,7 +172,6 @@ void add_cut_edges(OpTable& ops) {
 void register_boundary_ops(OpTable& ops) {
   add_sources(ops);
   add_pass_throughs(ops);
-  add_deep_copy(ops);
   add_checks(ops);
   add_prints(ops);
   add_cut_edges(ops);

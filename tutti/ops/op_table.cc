@@ -62,6 +62,9 @@ void register_all_ops(OpTable& table) {
   register_reduction_ops(table);
   register_matmul_ops(table);
   register_nn_ops(table);
+  register_conv_ops(table);
+  register_pool_ops(table);
+  register_normalisation_ops(table);
   register_fused_ops(table);
   register_variable_ops(table);
   register_training_ops(table);

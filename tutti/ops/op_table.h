@@ -70,10 +70,13 @@ void register_array_ops(OpTable& ops);      // shapes, slices, gathers, concaten
 void register_math_ops(OpTable& ops);       // element-wise arithmetic and comparison
 void register_reduction_ops(OpTable& ops);  // Sum, Mean, ArgMax, ...
 void register_matmul_ops(OpTable& ops);
-void register_fused_ops(OpTable& ops);     // what the fusing pass makes
-void register_nn_ops(OpTable& ops);        // activations, bias, softmax, cross-entropy
-void register_variable_ops(OpTable& ops);  // reference and resource variables
-void register_training_ops(OpTable& ops);  // Apply*, ResourceApply*
+void register_fused_ops(OpTable& ops);  // what the fusing pass makes
+void register_nn_ops(OpTable& ops);     // activations, bias, softmax, cross-entropy
+void register_conv_ops(OpTable& ops);
+void register_pool_ops(OpTable& ops);
+void register_normalisation_ops(OpTable& ops);  // batch normalisation, LRN
+void register_variable_ops(OpTable& ops);       // reference and resource variables
+void register_training_ops(OpTable& ops);       // Apply*, ResourceApply*
 void register_random_ops(OpTable& ops);
 void register_control_flow_ops(OpTable& ops);  // Switch ... NextIteration
 void register_function_ops(OpTable& ops);      // If, While, Case, PartitionedCall, _Arg, _Retval

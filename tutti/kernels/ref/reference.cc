@@ -8,6 +8,7 @@
 #include <string>
 
 #include "tutti/kernels/ref/numbers.h"
+#include "tutti/kernels/ref/windows.h"
 
 namespace tutti {
 namespace {
@@ -710,6 +711,7 @@ std::map<std::string, ReferenceFn, std::less<>> all_references() {
   all["SparseSoftmaxCrossEntropyWithLogits"] = sparse_cross_entropy;
   all["InTopK"] = in_top_k;
   all["InTopKV2"] = in_top_k;
+  ref::add_window_references(all);
   return all;
 }
 

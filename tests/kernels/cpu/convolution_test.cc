@@ -1,0 +1,101 @@
+#include "tutti/kernels/cpu/convolution.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace tutti::cpu {
+namespace {
+
+ConvShape same(std::int64_t batch, std::int64_t size, std::int64_t inputs, std::int64_t outputs, std::int64_t kernel,
+               std::int64_t stride = 1) {
+  ConvShape s{.batch = batch, .in_channels = inputs, .out_channels = outputs};
+  const std::int64_t out = (size + stride - 1) / stride;
+  const std::int64_t total = std::max<std::int64_t>(0, (out - 1) * stride + kernel - size);
+  s.rows = {.in = size,
+            .out = out,
+            .kernel = kernel,
+            .stride = stride,
+            .pad_before = total / 2,
+            .pad_after = total - total / 2};
+  s.columns = s.rows;
+  return s;
+}
+
+std::vector<float> random_floats(std::int64_t n, unsigned seed) {
+  std::mt19937 engine(seed);
+  std::vector<float> values(static_cast<std::size_t>(n));
+  for (float& value : values) value = std::uniform_real_distribution<float>(-1, 1)(engine);
+  return values;
+}
+
+constexpr ConvResult kAll[] = {ConvResult::kOutput, ConvResult::kInput, ConvResult::kFilter};
+
+// The result of one direction on given data.
+std::vector<float> run(const Convolution& convolution, ConvResult result, const ConvShape& s, int threads) {
+  std::vector<float> x = random_floats(s.input_elements(), 1), w = random_floats(s.filter_elements(), 2),
+                     y = random_floats(s.output_elements(), 3);
+  const Status status = convolution.run(s, {x.data(), w.data(), y.data()}, threads, heap_allocator());
+  EXPECT_TRUE(status.ok()) << status.to_string();
+  return result == ConvResult::kOutput ? y : result == ConvResult::kInput ? x : w;
+}
+
+TEST(Convolution, NothingHotFallsToTheReferenceKernel) {
+  const std::vector<ConvShape> shapes = {same(128, 28, 1, 32, 3),    same(128, 14, 32, 64, 3), same(128, 7, 64, 128, 3),
+                                         same(32, 32, 3, 64, 3),     same(32, 28, 64, 64, 5),  same(32, 14, 64, 256, 1),
+                                         same(32, 56, 64, 128, 3, 2)};
+  for (const ConvShape& s : shapes) {
+    for (ConvResult result : kAll) {
+      const std::string name = internal::OneDnnConvolutions::implementation(result, s);
+      EXPECT_EQ(name.find("ref"), std::string::npos) << name << " for the convolution " << s.to_string();
+      EXPECT_FALSE(name.empty());
+    }
+  }
+}
+
+TEST(Convolution, DepthwiseDoesNotFallToTheReferenceKernel) {
+  ConvShape s = same(32, 28, 64, 64, 3);
+  s.groups = 64;
+  for (ConvResult result : kAll) {
+    const std::string name = internal::OneDnnConvolutions::implementation(result, s);
+    EXPECT_EQ(name.find("ref"), std::string::npos) << name;
+  }
+}
+
+// Same inputs, same thread count, same bits; also through the cache.
+TEST(Convolution, Repeats) {
+  const ConvShape s = same(8, 14, 32, 64, 3);
+  for (ConvResult result : kAll) {
+    const Convolution convolution(DType::kFloat, result);
+    for (int threads : {1, 2}) {
+      const std::vector<float> first = run(convolution, result, s, threads);
+      for (int i = 0; i < 5; ++i) ASSERT_EQ(run(convolution, result, s, threads), first);
+    }
+  }
+}
+
+TEST(Convolution, MoreShapesThanAreKept) {
+  const Convolution convolution(DType::kFloat, ConvResult::kOutput);
+  for (int round = 0; round < 2; ++round) {
+    for (std::int64_t size = 3; size < 45; ++size) {
+      const ConvShape s = same(1, size, 1, 1, 1);
+      std::vector<float> x = random_floats(s.input_elements(), 1), w{2}, y(x.size());
+      ASSERT_TRUE(convolution.run(s, {x.data(), w.data(), y.data()}, 1, heap_allocator()).ok());
+      for (std::size_t i = 0; i < x.size(); ++i) ASSERT_EQ(y[i], 2 * x[i]);
+    }
+  }
+}
+
+TEST(Convolution, RefusesToAllocateTooMuch) {
+  const std::unique_ptr<Allocator> tiny = make_pool_allocator(64);
+  const Convolution convolution(DType::kHalf, ConvResult::kOutput);
+  std::vector<std::uint16_t> zeros(128 * 28 * 28 * 32);
+  const Status status = convolution.run(same(2, 28, 1, 32, 3), {zeros.data(), zeros.data(), zeros.data()}, 1, *tiny);
+  EXPECT_EQ(status.code(), Code::kResourceExhausted) << status.to_string();
+}
+
+}  // namespace
+}  // namespace tutti::cpu

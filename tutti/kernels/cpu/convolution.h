@@ -1,0 +1,85 @@
+// Convolutions of plain arrays, and their derivatives.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "tutti/core/allocator.h"
+#include "tutti/core/dtype.h"
+#include "tutti/core/status.h"
+#include "tutti/kernels/cpu/window.h"
+
+namespace tutti::cpu {
+
+// Cross-correlation of images [batch, rows, columns, in_channels] (channels second where channels_first) with a filter
+// [rows, columns, in_channels / groups, out_channels]. Channels fall into `groups`: output channels of one group see
+// the input channels of that group only. A depthwise convolution has as many groups as input channels.
+struct ConvShape {
+  std::int64_t batch = 0;
+  std::int64_t in_channels = 0;
+  std::int64_t out_channels = 0;
+  std::int64_t groups = 1;
+  WindowAxis rows;
+  WindowAxis columns;
+  bool channels_first = false;
+  bool operator==(const ConvShape&) const = default;
+
+  std::int64_t input_elements() const { return count_elements(batch, rows.in, columns.in, in_channels); }
+  std::int64_t output_elements() const { return count_elements(batch, rows.out, columns.out, out_channels); }
+  std::int64_t filter_elements() const {
+    return count_elements(rows.kernel, columns.kernel, group_inputs(), out_channels);
+  }
+  std::int64_t group_inputs() const { return in_channels / groups; }
+  std::int64_t group_outputs() const { return out_channels / groups; }
+  std::string to_string() const;
+};
+
+// What is computed from the other two.
+enum class ConvResult { kOutput, kInput, kFilter };
+
+struct ConvArrays {
+  void* input = nullptr;
+  void* filter = nullptr;
+  void* output = nullptr;
+};
+
+// Convolutions of one dtype (kFloats or int32) and one direction, keeping oneDNN's primitives by shape. Thread-safe.
+class Convolution {
+ public:
+  Convolution(DType dtype, ConvResult result);
+  ~Convolution();
+
+  // Writes the array of `result`, whatever it held. Dimensions may be 0. REQUIRES: element counts fit.
+  Status run(const ConvShape& shape, const ConvArrays& arrays, int threads, Allocator& allocator) const;
+
+ private:
+  Status run_widened(const ConvShape& shape, const ConvArrays& arrays, int threads, Allocator& allocator) const;
+  struct FloatCache;
+  const DType dtype_;
+  const ConvResult result_;
+  std::unique_ptr<FloatCache> cache_;
+};
+
+namespace internal {
+// Float convolutions on oneDNN. Thread-safe. REQUIRES: no dimension of 0.
+class OneDnnConvolutions {
+ public:
+  explicit OneDnnConvolutions(ConvResult result);
+  ~OneDnnConvolutions();
+  Status run(const ConvShape& shape, const ConvArrays& arrays, int threads, Allocator& allocator);
+  // Name of oneDNN's implementation, for tests: nothing with "ref" belongs on a hot path.
+  static std::string implementation(ConvResult result, const ConvShape& shape);
+
+ private:
+  struct State;
+  const std::unique_ptr<State> state_;
+};
+
+// By products of unfolded windows, for T of double and int32. REQUIRES: no dimension of 0.
+template <typename T>
+Status unfolded_convolution(ConvResult result, const ConvShape& shape, const T* input, const T* filter, const T* output,
+                            T* to, int threads, Allocator& allocator);
+}  // namespace internal
+
+}  // namespace tutti::cpu

@@ -1,0 +1,239 @@
+// Float convolutions on oneDNN. Images stay in NHWC, for which it has direct kernels that are as fast as those for its
+// own blocked layouts (measured on AVX-512: 14x14x32->64, 7x7x64->128, 56x56x64->64, 1x1, all three directions; with
+// reorders to blocked and back they are 5 to 50 % slower). The filter takes the layout it chooses: reordering it costs
+// little, and the plain one falls to slow kernels. NCHW is reordered to NHWC and back.
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "tutti/core/mutex.h"
+#include "tutti/kernels/cpu/convolution.h"
+#include "tutti/kernels/cpu/internal/onednn.h"
+
+namespace tutti::cpu::internal {
+namespace {
+
+using dnnl::memory;
+using dnnl::prop_kind;
+
+// Primitives kept by one kernel. Shapes beyond that are built anew each time.
+constexpr std::size_t kMaxCached = 32;
+// Convolutions of fewer multiply-adds stay on one thread: waking a second one costs more.
+constexpr double kParallelWork = 500'000;
+
+memory::desc image(const ConvShape& s, bool input, bool channels_first) {
+  const memory::dims dims{s.batch, input ? s.in_channels : s.out_channels, input ? s.rows.in : s.rows.out,
+                          input ? s.columns.in : s.columns.out};
+  return {dims, memory::data_type::f32, channels_first ? memory::format_tag::nchw : memory::format_tag::nhwc};
+}
+
+memory::dims filter_dims(const ConvShape& s) {
+  if (s.groups == 1) return {s.out_channels, s.in_channels, s.rows.kernel, s.columns.kernel};
+  return {s.groups, s.group_outputs(), s.group_inputs(), s.rows.kernel, s.columns.kernel};
+}
+
+// [rows, columns, inputs of a group, outputs]
+memory::desc plain_filter(const ConvShape& s) {
+  const std::int64_t per_column = s.group_inputs() * s.out_channels;
+  memory::dims strides{1, s.out_channels, s.columns.kernel * per_column, per_column};
+  if (s.groups > 1) strides.insert(strides.begin(), s.group_outputs());
+  return {filter_dims(s), memory::data_type::f32, strides};
+}
+
+// What differs between the three directions, which oneDNN describes by three classes.
+struct Description {
+  memory::desc input, filter, output, scratch;
+  dnnl::primitive primitive;
+  std::string implementation;
+};
+
+struct Window {
+  explicit Window(const ConvShape& s)
+      : strides{s.rows.stride, s.columns.stride},
+        dilations{s.rows.dilation - 1, s.columns.dilation - 1},
+        before{s.rows.pad_before, s.columns.pad_before},
+        after{s.rows.pad_after, s.columns.pad_after} {}
+  memory::dims strides, dilations, before, after;
+};
+
+Description describe(ConvResult result, const ConvShape& s) {
+  dnnl::primitive_attr attributes;
+  // Scratch memory comes from the step, which reuses it; oneDNN's own would be mapped anew.
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  const auto direct = dnnl::algorithm::convolution_direct;
+  const memory::desc x = image(s, true, false);
+  const memory::desc y = image(s, false, false);
+  const memory::desc w(filter_dims(s), memory::data_type::f32, memory::format_tag::any);
+  const Window k(s);
+  const dnnl::convolution_forward::primitive_desc forward(
+      {prop_kind::forward_training, direct, x, w, y, k.strides, k.dilations, k.before, k.after}, attributes,
+      onednn::engine());
+  if (result == ConvResult::kOutput) {
+    return {forward.src_desc(),        forward.weights_desc(),         forward.dst_desc(),
+            forward.scratchpad_desc(), dnnl::primitive(forward.get()), forward.impl_info_str()};
+  }
+  if (result == ConvResult::kInput) {
+    const dnnl::convolution_backward_data::primitive_desc pd(
+        {direct, x, w, y, k.strides, k.dilations, k.before, k.after}, attributes, onednn::engine(), forward);
+    return {pd.diff_src_desc(),   pd.weights_desc(),         pd.diff_dst_desc(),
+            pd.scratchpad_desc(), dnnl::primitive(pd.get()), pd.impl_info_str()};
+  }
+  const dnnl::convolution_backward_weights::primitive_desc pd(
+      {direct, x, w, y, k.strides, k.dilations, k.before, k.after}, attributes, onednn::engine(), forward);
+  return {pd.src_desc(),        pd.diff_weights_desc(),    pd.diff_dst_desc(),
+          pd.scratchpad_desc(), dnnl::primitive(pd.get()), pd.impl_info_str()};
+}
+
+// One array of a convolution: how the caller has it, how oneDNN wants it, and the way between, if they differ.
+class Operand {
+ public:
+  Operand(int argument, memory::desc given, memory::desc wanted, bool is_result)
+      : argument_(argument), given_(std::move(given)), wanted_(std::move(wanted)), is_result_(is_result) {
+    if (given_ == wanted_) return;
+    dnnl::primitive_attr attributes;
+    attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+    const memory::desc& from = is_result ? wanted_ : given_;
+    const memory::desc& to = is_result ? given_ : wanted_;
+    const dnnl::reorder::primitive_desc pd(onednn::engine(), from, onednn::engine(), to, attributes);
+    reorder_scratch_ = pd.scratchpad_desc();
+    reorder_.emplace(pd);
+  }
+
+  int argument() const { return argument_; }
+  std::size_t room_bytes() const { return reorder_ ? wanted_.get_size() : 0; }
+  std::size_t scratch_bytes() const { return reorder_ ? reorder_scratch_.get_size() : 0; }
+
+  // The memory that the convolution uses: the caller's, or `room`, filled if it is read.
+  memory bind(void* data, void* room, void* scratch) const {
+    if (!reorder_) return memory(wanted_, onednn::engine(), data);
+    memory inner(wanted_, onednn::engine(), room);
+    if (!is_result_) reorder(memory(given_, onednn::engine(), data), inner, scratch);
+    return inner;
+  }
+  // After the convolution: the result where the caller wants it.
+  void finish(void* data, const memory& inner, void* scratch) const {
+    if (reorder_ && is_result_) reorder(inner, memory(given_, onednn::engine(), data), scratch);
+  }
+
+ private:
+  void reorder(const memory& from, const memory& to, void* scratch) const {
+    reorder_->execute(onednn::stream(), {{DNNL_ARG_FROM, from},
+                                         {DNNL_ARG_TO, to},
+                                         {DNNL_ARG_SCRATCHPAD, memory(reorder_scratch_, onednn::engine(), scratch)}});
+  }
+
+  const int argument_;
+  const memory::desc given_;
+  const memory::desc wanted_;
+  const bool is_result_;
+  std::optional<dnnl::reorder> reorder_;
+  memory::desc reorder_scratch_;
+};
+
+std::size_t rounded(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
+
+// One compiled convolution. Constant once made.
+class CompiledConvolution {
+ public:
+  CompiledConvolution(ConvResult result, const ConvShape& s, int team)
+      : shape(s),
+        threads(team),
+        description_(describe(result, s)),
+        input_(result == ConvResult::kInput ? DNNL_ARG_DIFF_SRC : DNNL_ARG_SRC, image(s, true, s.channels_first),
+               description_.input, result == ConvResult::kInput),
+        filter_(result == ConvResult::kFilter ? DNNL_ARG_DIFF_WEIGHTS : DNNL_ARG_WEIGHTS, plain_filter(s),
+                description_.filter, result == ConvResult::kFilter),
+        output_(result == ConvResult::kOutput ? DNNL_ARG_DST : DNNL_ARG_DIFF_DST, image(s, false, s.channels_first),
+                description_.output, result == ConvResult::kOutput) {
+    scratch_bytes_ = rounded(description_.scratch.get_size());
+    for (const Operand* o : {&input_, &filter_, &output_}) {
+      scratch_bytes_ = std::max(scratch_bytes_, rounded(o->scratch_bytes()));
+      room_bytes_ += rounded(o->room_bytes());
+    }
+  }
+
+  Status run(const ConvArrays& arrays, Allocator& allocator) const {
+    const std::size_t bytes = scratch_bytes_ + room_bytes_;
+    BufferPtr buffer;
+    if (bytes > 0) {
+      buffer = allocator.allocate(bytes);
+      if (!buffer) return resource_exhausted("convolution: no memory for ", bytes, " bytes of scratch");
+    }
+    char* scratch = buffer ? static_cast<char*>(buffer->data()) : nullptr;
+    char* room = scratch + scratch_bytes_;
+    const memory input = input_.bind(arrays.input, room, scratch);
+    room += rounded(input_.room_bytes());
+    const memory filter = filter_.bind(arrays.filter, room, scratch);
+    room += rounded(filter_.room_bytes());
+    const memory output = output_.bind(arrays.output, room, scratch);
+    description_.primitive.execute(onednn::stream(),
+                                   {{input_.argument(), input},
+                                    {filter_.argument(), filter},
+                                    {output_.argument(), output},
+                                    {DNNL_ARG_SCRATCHPAD, memory(description_.scratch, onednn::engine(), scratch)}});
+    input_.finish(arrays.input, input, scratch);
+    filter_.finish(arrays.filter, filter, scratch);
+    output_.finish(arrays.output, output, scratch);
+    return {};
+  }
+
+  const ConvShape shape;
+  const int threads;
+
+ private:
+  const Description description_;
+  const Operand input_, filter_, output_;
+  std::size_t scratch_bytes_ = 0;
+  std::size_t room_bytes_ = 0;
+};
+
+int team_for(const ConvShape& s, int threads) {
+  const double work = static_cast<double>(s.output_elements()) * static_cast<double>(s.group_inputs()) *
+                      static_cast<double>(s.rows.kernel * s.columns.kernel);
+  return onednn::set_team_size(work < kParallelWork ? 1 : threads);
+}
+
+}  // namespace
+
+struct OneDnnConvolutions::State {
+  explicit State(ConvResult r) : result(r) {}
+  const ConvResult result;
+  Mutex mu;
+  std::vector<std::shared_ptr<const CompiledConvolution>> compiled TUTTI_GUARDED_BY(mu);
+
+  std::shared_ptr<const CompiledConvolution> find(const ConvShape& shape, int threads) TUTTI_EXCLUDES(mu) {
+    MutexLock lock(mu);
+    for (const auto& c : compiled) {
+      if (c->threads == threads && c->shape == shape) return c;
+    }
+    return nullptr;
+  }
+  void keep(std::shared_ptr<const CompiledConvolution> c) TUTTI_EXCLUDES(mu) {
+    MutexLock lock(mu);
+    if (compiled.size() < kMaxCached) compiled.push_back(std::move(c));
+  }
+};
+
+OneDnnConvolutions::OneDnnConvolutions(ConvResult result) : state_(std::make_unique<State>(result)) {}
+OneDnnConvolutions::~OneDnnConvolutions() = default;
+
+Status OneDnnConvolutions::run(const ConvShape& shape, const ConvArrays& arrays, int threads, Allocator& allocator) {
+  // oneDNN reports what it cannot do or allocate by exceptions; none may leave a kernel.
+  try {
+    const int team = team_for(shape, threads);
+    std::shared_ptr<const CompiledConvolution> compiled = state_->find(shape, team);
+    if (!compiled) {
+      compiled = std::make_shared<CompiledConvolution>(state_->result, shape, team);
+      state_->keep(compiled);
+    }
+    return compiled->run(arrays, allocator);
+  } catch (const dnnl::error& error) {
+    return internal_error("oneDNN failed on the convolution ", shape, ": ", error.what());
+  }
+}
+
+std::string OneDnnConvolutions::implementation(ConvResult result, const ConvShape& shape) {
+  return describe(result, shape).implementation;
+}
+
+}  // namespace tutti::cpu::internal

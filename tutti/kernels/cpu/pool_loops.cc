@@ -1,0 +1,250 @@
+// Vector loops of pools over the channels of a pixel, compiled once per instruction set. They are bound by memory.
+// oneDNN has the same loops forward, but its gradient of a maximum wants a workspace that TensorFlow's op does not hand
+// over: making it and using it took 5.0 ms where these take under 2 (128x28x28x32, one thread).
+#include <algorithm>
+#include <limits>
+
+#include "tutti/kernels/cpu/internal/pool_window.h"
+#include "tutti/kernels/cpu/internal/simd_targets.h"
+#include "tutti/kernels/cpu/pooling.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "tutti/kernels/cpu/pool_loops.cc"
+#include "hwy/foreach_target.h"  // IWYU pragma: keep
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace tutti::cpu::HWY_NAMESPACE {
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+using internal::Span;
+
+// One window: its pixels on the image, and the step between its rows, in elements.
+template <typename T>
+struct Window {
+  Window(const PoolShape& s, const T* image, std::int64_t row, std::int64_t column)
+      : rows(s.rows, row), columns(s.columns, column), channels(s.channels), row_step(s.columns.in * s.channels) {
+    offset = (rows.begin * s.columns.in + columns.begin) * s.channels;
+    first = image + offset;
+  }
+  const T* at(std::int64_t r, std::int64_t c) const { return first + r * row_step + c * channels; }
+  std::int64_t count() const { return rows.size() * columns.size(); }
+
+  Span rows, columns;
+  std::int64_t channels;
+  std::int64_t row_step;
+  std::int64_t offset;  // of the first pixel in the image
+  const T* first;
+};
+
+// Loads and stores of the whole vector or, at the end of the channels, of part of it.
+template <class D>
+struct Whole {
+  using T = hn::TFromD<D>;
+  using V = hn::Vec<D>;
+  V load(D d, const T* from) const { return hn::LoadU(d, from); }
+  void store(D d, V v, T* to) const { hn::StoreU(v, d, to); }
+};
+template <class D>
+struct Part {
+  using T = hn::TFromD<D>;
+  using V = hn::Vec<D>;
+  hn::Mask<D> mask;
+  V load(D d, const T* from) const { return hn::MaskedLoad(mask, d, from); }
+  void store(D d, V v, T* to) const { hn::BlendedStore(v, mask, d, to); }
+};
+
+// Calls fn(first channel, access) for the vectors of a pixel.
+template <typename T, typename Fn>
+HWY_INLINE void for_channels(std::int64_t channels, const Fn& fn) {
+  const hn::ScalableTag<T> d;
+  using D = decltype(d);
+  const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  std::int64_t c = 0;
+  for (; c + lanes <= channels; c += lanes) fn(c, Whole<hn::ScalableTag<T>>());
+  if (c < channels) {
+    fn(c, Part<hn::ScalableTag<T>>{hn::FirstN(D(), static_cast<std::size_t>(channels - c))});
+  }
+}
+
+// Whether v replaces the best so far: it is larger, or the first NaN.
+template <class V>
+HWY_INLINE auto beats(V v, V best) {
+  return hn::And(hn::Not(hn::Le(v, best)), hn::Eq(best, best));
+}
+
+template <typename T>
+void max_rows(const PoolShape& s, const void* in, void* out, std::int64_t begin, std::int64_t end) {
+  const hn::ScalableTag<T> d;
+  const auto lowest = hn::Set(d, -std::numeric_limits<T>::infinity());
+  for (std::int64_t row = begin; row < end; ++row) {
+    const T* image = static_cast<const T*>(in) + row / s.rows.out * s.image_elements();
+    T* to = static_cast<T*>(out) + row * s.columns.out * s.channels;
+    for (std::int64_t column = 0; column < s.columns.out; ++column, to += s.channels) {
+      const Window<T> w(s, image, row % s.rows.out, column);
+      for_channels<T>(s.channels, [&](std::int64_t c, auto access) HWY_ATTR {
+        auto best = lowest;
+        for (std::int64_t r = 0; r < w.rows.size(); ++r) {
+          for (std::int64_t k = 0; k < w.columns.size(); ++k) {
+            const auto v = access.load(d, w.at(r, k) + c);
+            best = hn::IfThenElse(beats(v, best), v, best);
+          }
+        }
+        access.store(d, best, to + c);
+      });
+    }
+  }
+}
+
+template <typename T>
+void mean_rows(const PoolShape& s, const void* in, void* out, std::int64_t begin, std::int64_t end) {
+  const hn::ScalableTag<T> d;
+  for (std::int64_t row = begin; row < end; ++row) {
+    const T* image = static_cast<const T*>(in) + row / s.rows.out * s.image_elements();
+    T* to = static_cast<T*>(out) + row * s.columns.out * s.channels;
+    for (std::int64_t column = 0; column < s.columns.out; ++column, to += s.channels) {
+      const Window<T> w(s, image, row % s.rows.out, column);
+      const auto count = hn::Set(d, static_cast<T>(w.count()));
+      for_channels<T>(s.channels, [&](std::int64_t c, auto access) HWY_ATTR {
+        auto sum = hn::Zero(d);
+        for (std::int64_t r = 0; r < w.rows.size(); ++r) {
+          for (std::int64_t k = 0; k < w.columns.size(); ++k) sum = hn::Add(sum, access.load(d, w.at(r, k) + c));
+        }
+        access.store(d, hn::Div(sum, count), to + c);
+      });
+    }
+  }
+}
+
+// Where windows tile the image, each element is written once; elsewhere sums are made over zeros.
+template <typename T>
+bool prepare(const PoolShape& s, T* image) {
+  if (internal::tiles(s.rows) && internal::tiles(s.columns)) return true;
+  std::fill_n(image, s.image_elements(), T{});
+  return false;
+}
+
+template <class A, class D, class V, typename T>
+HWY_INLINE void put(const A& access, D d, V v, T* to, bool once) {
+  access.store(d, once ? v : hn::Add(access.load(d, to), v), to);
+}
+
+template <typename T>
+void max_grad(const PoolShape& s, const void* in, const void* grad, void* to, std::int64_t begin, std::int64_t end) {
+  const hn::ScalableTag<T> d;
+  const auto lowest = hn::Set(d, -std::numeric_limits<T>::infinity());
+  const auto one = hn::Set(d, T{1});
+  for (std::int64_t n = begin; n < end; ++n) {
+    const T* image = static_cast<const T*>(in) + n * s.image_elements();
+    const T* from = static_cast<const T*>(grad) + n * s.pooled_elements();
+    T* result = static_cast<T*>(to) + n * s.image_elements();
+    const bool once = prepare(s, result);
+    for (std::int64_t cell = 0; cell < s.rows.out * s.columns.out; ++cell, from += s.channels) {
+      const Window<T> w(s, image, cell / s.columns.out, cell % s.columns.out);
+      T* target = result + w.offset;
+      for_channels<T>(s.channels, [&](std::int64_t c, auto access) HWY_ATTR {
+        // First the number of the winner, then the gradient for it and zero for the others. Numbers are exact in T.
+        auto best = lowest;
+        auto winner = hn::Zero(d);
+        auto number = hn::Zero(d);
+        for (std::int64_t r = 0; r < w.rows.size(); ++r) {
+          for (std::int64_t k = 0; k < w.columns.size(); ++k) {
+            const auto v = access.load(d, w.at(r, k) + c);
+            const auto wins = beats(v, best);
+            best = hn::IfThenElse(wins, v, best);
+            winner = hn::IfThenElse(wins, number, winner);
+            number = hn::Add(number, one);
+          }
+        }
+        const auto g = access.load(d, from + c);
+        number = hn::Zero(d);
+        for (std::int64_t r = 0; r < w.rows.size(); ++r) {
+          for (std::int64_t k = 0; k < w.columns.size(); ++k) {
+            const auto share = hn::IfThenElseZero(hn::Eq(number, winner), g);
+            put(access, d, share, target + r * w.row_step + k * s.channels + c, once);
+            number = hn::Add(number, one);
+          }
+        }
+      });
+    }
+  }
+}
+
+template <typename T>
+void mean_grad(const PoolShape& s, const void* grad, void* to, std::int64_t begin, std::int64_t end) {
+  const hn::ScalableTag<T> d;
+  for (std::int64_t n = begin; n < end; ++n) {
+    const T* from = static_cast<const T*>(grad) + n * s.pooled_elements();
+    T* result = static_cast<T*>(to) + n * s.image_elements();
+    const bool once = prepare(s, result);
+    for (std::int64_t cell = 0; cell < s.rows.out * s.columns.out; ++cell, from += s.channels) {
+      const Window<T> w(s, result, cell / s.columns.out, cell % s.columns.out);
+      const auto count = hn::Set(d, static_cast<T>(w.count()));
+      T* target = result + w.offset;
+      for_channels<T>(s.channels, [&](std::int64_t c, auto access) HWY_ATTR {
+        const auto share = hn::Div(access.load(d, from + c), count);
+        for (std::int64_t r = 0; r < w.rows.size(); ++r) {
+          for (std::int64_t k = 0; k < w.columns.size(); ++k) {
+            put(access, d, share, target + r * w.row_step + k * s.channels + c, once);
+          }
+        }
+      });
+    }
+  }
+}
+
+template <typename T>
+void max_grad_grad(const PoolShape& s, const void* in, const void* grad, void* to, std::int64_t begin,
+                   std::int64_t end) {
+  const hn::ScalableTag<T> d;
+  const auto lowest = hn::Set(d, -std::numeric_limits<T>::infinity());
+  for (std::int64_t n = begin; n < end; ++n) {
+    const T* image = static_cast<const T*>(in) + n * s.image_elements();
+    const T* grads = static_cast<const T*>(grad) + n * s.image_elements();
+    T* result = static_cast<T*>(to) + n * s.pooled_elements();
+    for (std::int64_t cell = 0; cell < s.rows.out * s.columns.out; ++cell, result += s.channels) {
+      const Window<T> w(s, image, cell / s.columns.out, cell % s.columns.out);
+      const T* from = grads + w.offset;
+      for_channels<T>(s.channels, [&](std::int64_t c, auto access) HWY_ATTR {
+        auto best = lowest;
+        // What the first element has, should none beat minus infinity.
+        auto chosen = w.count() > 0 ? access.load(d, from + c) : hn::Zero(d);
+        for (std::int64_t r = 0; r < w.rows.size(); ++r) {
+          for (std::int64_t k = 0; k < w.columns.size(); ++k) {
+            const auto v = access.load(d, w.at(r, k) + c);
+            const auto wins = beats(v, best);
+            best = hn::IfThenElse(wins, v, best);
+            chosen = hn::IfThenElse(wins, access.load(d, from + r * w.row_step + k * s.channels + c), chosen);
+          }
+        }
+        access.store(d, chosen, result + c);
+      });
+    }
+  }
+}
+
+template <typename T>
+internal::PoolLoops loops() {
+  return {&max_rows<T>, &mean_rows<T>, &max_grad<T>, &mean_grad<T>, &max_grad_grad<T>};
+}
+
+}  // namespace
+
+internal::PoolLoops find_pools(DType dtype) {
+  if (dtype == DType::kFloat) return loops<float>();
+  if (dtype == DType::kDouble) return loops<double>();
+  return {};
+}
+
+}  // namespace tutti::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tutti::cpu {
+HWY_EXPORT(find_pools);
+
+internal::PoolLoops internal::find_pool_loops(DType dtype) { return HWY_DYNAMIC_DISPATCH(find_pools)(dtype); }
+
+}  // namespace tutti::cpu
+#endif
