@@ -279,10 +279,9 @@ void add_gathers(OpTable& ops) {
   ops.add({.name = "ScatterNd",
            .signature = "indices: Tindices, updates: T, shape: Tindices -> output: T",
            .attrs = "T: type; Tindices: {int16, int32, int64}",
-           .types = kNumbers,
            .shape = scatter_nd_shape,
            .grad = scatter_nd_grad,
-           .kernels = {TUTTI_CPU(kernel_from(cpu::scatter_nd))}});
+           .kernels = {TUTTI_CPU(kernel_from(cpu::scatter_nd), kPlain)}});
   ops.add({.name = "Where",
            .signature = "input: T -> index: int64",
            .attrs = "T: type = bool",
@@ -296,6 +295,13 @@ void add_gathers(OpTable& ops) {
            .types = kReals | DTypeSet{DType::kBool, DType::kString},
            .shape = unique_shape,
            .kernels = {TUTTI_CPU(kernel_from(cpu::unique))}});
+  ops.add({.name = "ListDiff",
+           .signature = "x: T, y: T -> out: T, idx: out_idx",
+           .attrs = "T: type; out_idx: {int32, int64} = int32",
+           .types = kReals | DTypeSet{DType::kBool, DType::kString},
+           .shape = open_vectors_shape,
+           .no_gradient = true,
+           .kernels = {TUTTI_CPU(kernel_from(cpu::list_diff))}});
 }
 
 void add_partitions(OpTable& ops) {
@@ -337,6 +343,13 @@ void add_segments(OpTable& ops) {
            .shape = shape::unchanged,
            .grad = cumsum_grad,
            .kernels = {TUTTI_CPU(cpu::cumsum_kernel())}});
+  ops.add({.name = "Cumprod",
+           .signature = "x: T, axis: Tidx -> out: T",
+           .attrs = "exclusive: bool = false; reverse: bool = false; T: type; Tidx: {int32, int64} = int32",
+           .types = kNumbers,
+           .shape = shape::unchanged,
+           .grad = cumprod_grad,
+           .kernels = {TUTTI_CPU(cpu::cumprod_kernel())}});
 }
 
 }  // namespace

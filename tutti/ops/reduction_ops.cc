@@ -110,7 +110,7 @@ void register_reduction_ops(OpTable& ops) {
   add_reduction(ops, "Prod", ReduceOp::kProd, kNumbers, kNumbers, prod_grad);
   add_reduction(ops, "Min", ReduceOp::kMin, kReals, kReals, extremum_grad);
   add_reduction(ops, "Max", ReduceOp::kMax, kReals, kReals, extremum_grad);
-  add_reduction(ops, "EuclideanNorm", ReduceOp::kEuclideanNorm, kNumbers, kReals, euclidean_norm_grad);
+  add_reduction(ops, "EuclideanNorm", ReduceOp::kEuclideanNorm, kNumbers, kNumbers, euclidean_norm_grad);
   add_logical_reduction(ops, "All", ReduceOp::kAll);
   add_logical_reduction(ops, "Any", ReduceOp::kAny);
   // The gradient of Prod: `dy` times the product of all other elements of the same result. `dy` keeps the reduced

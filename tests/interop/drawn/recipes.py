@@ -38,7 +38,7 @@ def has_recipe(op):
 def draw_types(draw, op):
     """Types for which TensorFlow has a CPU kernel; those of lists are left to recipes."""
     op_def = op_def_registry.get(op)
-    on_cpu = [k for k in kernels.get_registered_kernels_for_op(op).kernel if k.device_type == "CPU"]
+    on_cpu = [k for k in kernels.get_registered_kernels_for_op(op).kernel if k.device_type in ("CPU", "DEFAULT")]
     if not on_cpu:
         raise Skip("no kernel")
     kernel = draw.choice(on_cpu)
@@ -55,6 +55,15 @@ def draw_types(draw, op):
             raise Skip("a type without values")
         types[attr.name] = draw.choice(allowed)
     return types
+
+
+WIDER = {"half": "float", "bfloat16": "float", "float": "double", "complex64": "complex128"}
+
+
+def widened(types):
+    """The same with more digits; None when there are no more."""
+    wide = {attr: WIDER.get(t, t) for attr, t in types.items()}
+    return None if wide == types else wide
 
 
 ALL = [tf.float16, tf.bfloat16, tf.float32, tf.float64, tf.complex64, tf.complex128, tf.int8, tf.int16, tf.int32,

@@ -13,7 +13,8 @@ from script import Skip, raw
 @scripts("VariableV2", "Variable", "IsVariableInitialized")
 def ref_variable(script, op, types):
     draw = script.draw
-    value = draw.values(types["dtype"], draw.shape())
+    # Not empty: such a variable counts as initialised from the start in TensorFlow.
+    value = draw.values(types["dtype"], draw.shape(empty=False))
     kind = op if op != "IsVariableInitialized" else "VariableV2"
     shape = value.shape if kind == "VariableV2" or value.ndim else ()
     variable = raw(kind, name="var", dtype=tf_type(types["dtype"]), shape=shape)
@@ -55,8 +56,8 @@ def resource_gather(script, op, types):
     handle = variables.add(table, "var")
     batch = draw.integer(0, table.ndim - 1) if draw.chance(0.3) else 0
     indices = draw.integers(0, table.shape[batch] - 1, table.shape[:batch] + draw.shape(max_rank=2), types["Tindices"])
-    if script.spoiled and indices.size:
-        indices.reshape(-1)[0] = table.shape[batch]
+    if script.spoiled and indices.size and not batch:  # inside a batch TensorFlow does not look
+        indices.reshape(-1)[0] = table.shape[0]
     rows = raw("ResourceGather", name="op", resource=handle, indices=script.feed(indices, fixed=True),
                dtype=tf_type(types["dtype"]), batch_dims=batch)
     variables.initialise()

@@ -66,9 +66,7 @@ def run_update(script, variables, op, arguments):
 
 def _spoil_shape(script, shape):
     """Now and then one that does not fit."""
-    if script.spoiled and script.draw.chance(0.5):
-        return tuple(shape) + (2,) if script.draw.chance(0.5) else tuple(d + 1 for d in shape)
-    return tuple(shape)
+    return tuple(d + 1 for d in shape) if script.spoiled and script.draw.chance(0.5) else tuple(shape)
 
 
 @scripts(*NAMES)
@@ -114,7 +112,10 @@ def scatter(script, op, types):
     variables = Variables(script, resources=op.startswith("Resource"))
     shape = draw.shape(min_rank=1, max_rank=3, empty=False)
     indices = _rows(script, shape[0], draw.shape(max_rank=2), types["Tindices"])
-    updates = () if draw.chance(0.2) else _spoil_shape(script, indices.shape + shape[1:])
+    # TensorFlow's resource forms do not compare the shapes.
+    updates = () if draw.chance(0.2) else indices.shape + shape[1:]
+    if not variables.resources and indices.size:
+        updates = _spoil_shape(script, updates) if updates else ()
     make = draw.nonzero if "Div" in op else draw.values
     handle = variables.add(draw.values(dtype, shape, -2, 2), "var")
     if "Update" in op and updates != ():  # of two writes to a row, either may win
@@ -133,9 +134,9 @@ def assign(script, op, types):
     variables = Variables(script, resources=op.endswith("Op"))
     shape = draw.shape()
     handle = variables.add(draw.values(dtype, shape), "var")
-    value = draw.values(dtype, _spoil_shape(script, shape))
+    value = draw.values(dtype, shape if op == "AssignVariableOp" else _spoil_shape(script, shape))
     if op == "Assign":
-        arguments = {"ref": handle, "value": script.feed(value), "validate_shape": draw.chance(0.5)}
+        arguments = {"ref": handle, "value": script.feed(value), "validate_shape": script.spoiled or draw.chance(0.5)}
     elif variables.resources:
         arguments = {"resource": handle, "value": script.feed(value)}
     else:

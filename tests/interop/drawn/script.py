@@ -4,7 +4,7 @@ In a file a case is one line of JSON and, after it, the bytes that the line give
   {"op", "case", "kind",
    "graph": blob,                              GraphDef
    "feeds": {tensor: blob},                    TensorProtos, the same in every step
-   "steps": [{"run": [nodes], "fetch": [tensors], "expect": [blobs]  or  "error": code}],
+   "steps": [{"run": [nodes], "fetch": [tensors], "expect": [blobs]  or  "error": code, "message"}],
    "derivative": {"ys", "xs", "grad_ys": [tensors], "expect": [blob or null]}  or absent
    "blobs": [lengths]}
 To check it: one session for all steps. Where a step has an error, any step up to it, or reading the graph, may
@@ -23,6 +23,10 @@ tf1 = tf.compat.v1
 
 class Skip(Exception):
     """The draw says nothing; another is to be made."""
+
+
+class NoKernel(Skip):
+    """TensorFlow itself does not compute with these types."""
 
 
 def raw(op, name=None, **arguments):
@@ -52,6 +56,13 @@ def tensors_of(value):
 
 def is_differentiable(tensor):
     return tensor.dtype.is_floating or tensor.dtype.is_complex
+
+
+def _reason(error):
+    """What the kernel said, without where the node was made."""
+    lines = [line.strip() for line in error.message.splitlines() if line.strip()]
+    lines = [line for line in lines if not line.startswith(("[[", "File ", "Detected at", "Node:", "Graph execution"))]
+    return (lines or [""])[0][:300]
 
 
 class Script:
@@ -110,14 +121,16 @@ class Case:
         self.steps.append(step)
         try:
             got, _ = session.run([fetch, run], self.script.feeds)
+        except UnicodeDecodeError:
+            raise Skip("the message of the error cannot be read") from None
         except tf.errors.OpError as error:
             if "No OpKernel was registered" in error.message or "No registered" in error.message:
-                raise Skip(error.message) from None
+                raise NoKernel(error.message) from None
             if isinstance(error, tf.errors.DeadlineExceededError):
                 raise Skip("waits for ever") from None
             if isinstance(error, tf.errors.UnimplementedError) and not self.script.spoiled:
                 raise Skip(error.message) from None
-            step["error"], step["message"] = error.error_code, error.message[:300]
+            step["error"], step["message"] = error.error_code, _reason(error)
             return None
         step["expect"] = [(value, tensor.dtype) for value, tensor in zip(got, fetch)]
         return got
@@ -139,7 +152,7 @@ class Case:
             ys = [y for y, _ in ys]
             try:
                 grads = tf1.gradients(ys, xs, grad_ys=grad_ys)
-            except (LookupError, ValueError, TypeError, NotImplementedError, AttributeError):
+            except (LookupError, ValueError, TypeError, NotImplementedError, AttributeError, AssertionError):
                 return  # TensorFlow has no gradient here
             grads = [None if g is None else tf.identity(tf.convert_to_tensor(g)) for g in grads]
         present = [g for g in grads if g is not None]
@@ -155,6 +168,22 @@ class Case:
         self.derivative = {
             "ys": [y.name for y in ys], "xs": [x.name for x in xs], "grad_ys": [g.name for g in grad_ys],
             "expect": [None if g is None else (values[g.name], g.dtype) for g in grads]}
+
+    def results(self):
+        """All values that came out, flat, in order; of an error, nothing."""
+        parts = [v for step in self.steps for v, _ in step.get("expect", [])]
+        return [np.asarray(v, np.complex128).reshape(-1) for v in parts if np.asarray(v).dtype.kind not in "OSU"]
+
+    def is_near(self, precise, limit):
+        """Whether every result is as near to that of the same case with more digits."""
+        mine, theirs = self.results(), precise.results()
+        if [m.shape for m in mine] != [t.shape for t in theirs]:
+            return False
+        for m, t in zip(mine, theirs):
+            finite = np.isfinite(m) & np.isfinite(t)
+            if np.linalg.norm(m[finite] - t[finite]) > limit * np.linalg.norm(t[finite]):
+                return False
+        return True
 
     @property
     def kind(self):
@@ -193,11 +222,12 @@ class Case:
 class Arguments:
     """What a recipe draws for one node."""
 
-    def __init__(self, attrs=None, *, fixed=(), differentiable=True, **inputs):
+    def __init__(self, attrs=None, *, fixed=(), differentiable=True, spoilable=True, **inputs):
         self.inputs = inputs  # argument -> array or list of arrays
         self.attrs = attrs or {}
         self.fixed = set(fixed)  # arguments that say what to do, rather than to what
         self.differentiable = differentiable
+        self.spoilable = spoilable  # false where TensorFlow itself does not look, and reads what is not there
 
 
 def spoil(draw, arguments):
@@ -223,7 +253,7 @@ def _spoiled(draw, array):
     if kind == 1 and array.ndim:
         shape = list(array.shape)
         shape[draw.integer(0, len(shape) - 1)] += draw.choice([1, 2])
-        return np.resize(array, shape) if array.size else np.zeros(shape, array.dtype)
+        return np.resize(array, shape) if array.size else np.ones(shape, array.dtype)
     if kind == 2 and array.ndim and array.shape[0]:
         return array[0]
     return array[np.newaxis]
@@ -248,5 +278,5 @@ def build_node(script, op, arguments):
     if outputs:
         script.step(fetch=outputs)
     else:
-        script.step(run=[result] if isinstance(result, tf.Operation) else [tensors_of(result)[0].op])
+        script.step(run=[tf1.get_default_graph().get_operation_by_name("op")])
     return xs if arguments.differentiable else []

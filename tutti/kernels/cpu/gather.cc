@@ -120,7 +120,7 @@ class GatherV2 : public Kernel {
  public:
   explicit GatherV2(const KernelInit& init) : batch_dims_(init.attr<std::int64_t>("batch_dims")) {}
   Status compute(KernelContext& ctx) override {
-    TUTTI_ASSIGN_OR_RETURN(const std::int64_t axis, read_integer(ctx.input(2), "axis"));
+    TUTTI_ASSIGN_OR_RETURN(const std::int64_t axis, read_scalar_integer(ctx.input(2), "axis"));
     return gather_rows(ctx, ctx.input(0), ctx.input(1), axis, batch_dims_);
   }
 
@@ -221,13 +221,20 @@ Status scatter_nd(KernelContext& ctx) {
   const Tensor& indices = ctx.input(0);
   const Tensor& updates = ctx.input(1);
   TUTTI_ASSIGN_OR_RETURN(const Shape shape, read_shape(ctx.input(2), "shape"));
+  if (shape.num_elements() == 0 && (indices.num_elements() > 0 || updates.num_elements() > 0)) {
+    return invalid_argument("Indices and updates specified for empty output shape ", shape);
+  }
+  if (indices.rank() > 0 && indices.dim(indices.rank() - 1) == 0) {
+    return invalid_argument("Only indices.shape[-1] values of at least 1 are supported, got indices ", indices.shape());
+  }
   TUTTI_ASSIGN_OR_RETURN(const Coordinates c, read_coordinates(indices, shape));
   TUTTI_RETURN_IF_ERROR(check_updates(indices, updates, shape, c.limits.size));
   TUTTI_RETURN_IF_ERROR(c.check(shape));
   TUTTI_ASSIGN_OR_RETURN(Tensor * out, ctx.allocate_output(0, shape));
   const DType dtype = updates.dtype();
   zero_elements(dtype, out->raw(), out->num_elements());
-  const BinaryFunction add = BinaryFunction::find(BinaryOp::kAdd, dtype);
+  const bool is_bool = dtype == DType::kBool;
+  const BinaryFunction add = BinaryFunction::find(is_bool ? BinaryOp::kLogicalOr : BinaryOp::kAdd, dtype);
   if (!add) return unimplemented("no sums of ", dtype_name(dtype));
   for (std::int64_t i = 0; c.slice > 0 && i < c.count; ++i) {
     void* sum = at_element(dtype, out->raw(), c.offset(i) * c.slice);

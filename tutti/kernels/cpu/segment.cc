@@ -46,7 +46,7 @@ Status sum_segments(KernelContext& ctx, std::int64_t segments) {
 Status unsorted_segment_sum(KernelContext& ctx) {
   const Tensor& data = ctx.input(0);
   const Tensor& ids = ctx.input(1);
-  TUTTI_ASSIGN_OR_RETURN(const std::int64_t segments, read_integer(ctx.input(2), "num_segments"));
+  TUTTI_ASSIGN_OR_RETURN(const std::int64_t segments, read_scalar_integer(ctx.input(2), "num_segments"));
   if (segments < 0) return invalid_argument("Input num_segments == ", segments, " must not be negative.");
   bool fits = data.rank() >= ids.rank();
   for (int d = 0; fits && d < ids.rank(); ++d) fits = data.dim(d) == ids.dim(d);
@@ -84,42 +84,43 @@ Status segment_sum(KernelContext& ctx) {
 
 namespace {
 
-template <typename T>
+template <bool kProduct, typename T>
 void cumulate(const T* from, T* to, std::int64_t outer, std::int64_t length, std::int64_t inner, bool exclusive,
               bool reverse) {
   for (std::int64_t o = 0; o < outer; ++o) {
     for (std::int64_t k = 0; k < inner; ++k) {
-      T sum{};
+      T so_far = kProduct ? static_cast<T>(1.0f) : T{};
       for (std::int64_t step = 0; step < length; ++step) {
         const std::int64_t i = reverse ? length - 1 - step : step;
         const std::int64_t at = (o * length + i) * inner + k;
         const T value = from[at];
-        const T next = add_wrapping(sum, value);
-        to[at] = exclusive ? sum : next;
-        sum = next;
+        const T next = kProduct ? multiply_wrapping(so_far, value) : add_wrapping(so_far, value);
+        to[at] = exclusive ? so_far : next;
+        so_far = next;
       }
     }
   }
 }
 
-class Cumsum : public Kernel {
+template <bool kProduct>
+class Cumulative : public Kernel {
  public:
-  explicit Cumsum(const KernelInit& init)
+  explicit Cumulative(const KernelInit& init)
       : exclusive_(init.attr<bool>("exclusive")), reverse_(init.attr<bool>("reverse")) {}
   Status compute(KernelContext& ctx) override {
     const Tensor& input = ctx.input(0);
-    TUTTI_ASSIGN_OR_RETURN(const std::int64_t axis, read_integer(ctx.input(1), "axis"));
+    TUTTI_ASSIGN_OR_RETURN(const std::int64_t axis, read_scalar_integer(ctx.input(1), "axis"));
     TUTTI_ASSIGN_OR_RETURN(const int at, normalise_axis(axis, input.rank()));
     TUTTI_ASSIGN_OR_RETURN(Tensor * out, ctx.forward_or_allocate(0, 0, input.shape()));
     if (out->num_elements() == 0) return {};
     return with_number(
         input.dtype(),
         [&]<typename T>(T) -> Status {
-          cumulate(input.data<T>(), out->data<T>(), elements_before(input.shape(), at), input.dim(at),
-                   elements_from(input.shape(), at + 1), exclusive_, reverse_);
+          cumulate<kProduct>(input.data<T>(), out->data<T>(), elements_before(input.shape(), at), input.dim(at),
+                             elements_from(input.shape(), at + 1), exclusive_, reverse_);
           return {};
         },
-        [&]() -> Status { return unimplemented("Cumsum of ", dtype_name(input.dtype())); });
+        [&]() -> Status { return unimplemented("not of ", dtype_name(input.dtype())); });
   }
 
  private:
@@ -129,6 +130,7 @@ class Cumsum : public Kernel {
 
 }  // namespace
 
-KernelFactory cumsum_kernel() { return kernel_of<Cumsum>(); }
+KernelFactory cumsum_kernel() { return kernel_of<Cumulative<false>>(); }
+KernelFactory cumprod_kernel() { return kernel_of<Cumulative<true>>(); }
 
 }  // namespace tutti::cpu

@@ -34,6 +34,7 @@ void reverse_grad(GradContext& c);
 void unsorted_segment_sum_grad(GradContext& c);
 void segment_sum_grad(GradContext& c);
 void cumsum_grad(GradContext& c);
+void cumprod_grad(GradContext& c);
 
 // The gradient of the rows that a gather along the first dimension took from a table of this shape.
 IndexedSlices gathered_rows(Output grad, Output indices, Output params_shape, const PartialShape& known_shape);
