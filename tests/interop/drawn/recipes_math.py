@@ -79,11 +79,10 @@ def derivative(draw, op, types):
     return Arguments(y=make(types["T"], shape, *_domain(op)), dy=draw.values(types["T"], shape), spoilable=False)
 
 
-@arguments("AddN", "AccumulateNV2")
+@arguments("AddN")
 def add_n(draw, op, types):
     shape = draw.shape()
-    attrs = {"shape": shape} if op == "AccumulateNV2" else {}
-    return Arguments(attrs, inputs=[draw.values(types["T"], shape) for _ in range(draw.integer(1, 5))])
+    return Arguments(inputs=[draw.values(types["T"], shape) for _ in range(draw.integer(1, 5))])
 
 
 @arguments("Cast")

@@ -78,13 +78,11 @@ def in_top_k(draw, op, types):
                      differentiable=False)
 
 
-@arguments("TopKV2", "TopK")
+@arguments("TopKV2")
 def top_k(draw, op, types):
     x = draw.values(types["T"], draw.shape(min_rank=1))
     k = draw.integer(0, x.shape[-1])
     attrs = {"sorted": True}
-    if op == "TopK":
-        return Arguments({**attrs, "k": k}, input=x)
     if "index_type" in types:
         attrs["index_type"] = tf_type(types["index_type"])
     return Arguments(attrs, input=x, k=np.array(k, NUMPY[types.get("Tk", "int32")]), fixed=["k"])

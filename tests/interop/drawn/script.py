@@ -25,10 +25,6 @@ class Skip(Exception):
     """The draw says nothing; another is to be made."""
 
 
-class NoKernel(Skip):
-    """TensorFlow itself does not compute with these types."""
-
-
 def raw(op, name=None, **arguments):
     """Adds a node of any op; attributes that are left out have their defaults, or follow from the inputs."""
     op_def = op_def_registry.get(op)
@@ -125,7 +121,7 @@ class Case:
             raise Skip("the message of the error cannot be read") from None
         except tf.errors.OpError as error:
             if "No OpKernel was registered" in error.message or "No registered" in error.message:
-                raise NoKernel(error.message) from None
+                raise Skip(error.message) from None
             if isinstance(error, tf.errors.DeadlineExceededError):
                 raise Skip("waits for ever") from None
             if isinstance(error, tf.errors.UnimplementedError) and not self.script.spoiled:
