@@ -103,7 +103,7 @@ void add_arithmetic(Samples& s) {
 }
 
 void add_functions(Samples& s) {
-  for (const char* op : {"Neg", "Square", "Exp", "Expm1", "Sin", "Cos", "Tanh", "Sigmoid", "Erf"}) {
+  for (const char* op : {"Neg", "Square", "Exp", "Expm1", "Sin", "Cos", "Tanh", "Sigmoid", "Erf", "Erfc"}) {
     s.add(op, {s.value({2, 3})});
     s.add(op, {s.value({})});
   }

@@ -7,6 +7,7 @@
 #include "tutti/kernels/cpu/add_lists.h"
 #include "tutti/kernels/cpu/convert.h"
 #include "tutti/kernels/cpu/elementwise.h"
+#include "tutti/kernels/cpu/elementwise_kernel.h"
 #include "tutti/kernels/cpu/reduction.h"
 #include "tutti/kernels/cpu/select.h"
 #include "tutti/ops/array.h"
@@ -172,6 +173,10 @@ void tan_grad(GradContext& g) { g.set(0, mul(square(reciprocal(cos(conjugate(g.i
 void erf_grad(GradContext& g) {
   Output x = g.input(0);
   g.set(0, mul(mul(g.grad(), scalar_like(x, 2 / std::sqrt(3.14159265358979323846))), exp(neg(square(x)))));
+}
+void erfc_grad(GradContext& g) {
+  Output x = g.input(0);
+  g.set(0, mul(mul(g.grad(), scalar_like(x, -2 / std::sqrt(3.14159265358979323846))), exp(neg(square(x)))));
 }
 void conj_grad(GradContext& g) { g.set(0, conjugate(g.grad())); }
 
@@ -386,6 +391,14 @@ void register_functions(OpTable& ops) {
   add_unary(ops, {"Tanh", kFloatsAndComplexes, UnaryOp::kTanh, by_conjugate_output("TanhGrad")});
   add_unary(ops, {"Sigmoid", kFloatsAndComplexes, UnaryOp::kSigmoid, by_conjugate_output("SigmoidGrad")});
   add_unary(ops, {"Erf", kFloats, UnaryOp::kErf, erf_grad});
+  ops.add({.name = "Erfc",
+           .signature = "x: T -> y: T",
+           .attrs = "T: type",
+           .types = kFloats,
+           .shape = shape::unchanged,
+           .grad = erfc_grad,
+           .traits = kElementwise,
+           .kernels = {TUTTI_CPU(cpu::elementwise_kernel([](auto x) { return std::erfc(x); }))}});
   add_derivative(ops, "SigmoidGrad", BinaryOp::kSigmoidGrad, sigmoid_grad_grad);
   add_derivative(ops, "TanhGrad", BinaryOp::kTanhGrad, tanh_grad_grad);
   add_derivative(ops, "SqrtGrad", BinaryOp::kSqrtGrad, sqrt_grad_grad);
