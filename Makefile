@@ -17,8 +17,11 @@ TSAN_TARGETS ?= core_test kernels_test runtime_test integration_test
 TSAN_FILTER ?= ^(core|kernels|runtime|integration)$$
 FUZZ_SECONDS ?= 600
 FUZZED ?= graph_def bundle record
+# Cases that are drawn for each op and compared with TensorFlow's results, and the seed that they come from.
+DRAWN_CASES ?= 3
+DRAWN_SEED ?= 1
 
-.PHONY: demo build test bench interop asan tsan soak lint clean setup
+.PHONY: demo build test bench interop drawn docs asan tsan soak lint clean setup
 .DEFAULT_GOAL := build
 
 setup:
@@ -48,6 +51,13 @@ interop: build build/interop/cases.done
 	@$(PEERS) tests/interop/check_op_dtypes.py <build/interop/op_table.json
 	@$(PEERS) tests/interop/check_text.py $(BIN)/graph_runner build/interop/text
 	@$(PEERS) tests/interop/check_errors.py $(BIN)/graph_runner build/interop/errors
+	@$(MAKE) --no-print-directory drawn
+
+drawn: build/peers/installed
+	@$(BIN)/op_table_dump >build/interop/op_table.json
+	@$(PEERS) tests/interop/drawn/generate.py build/interop/drawn --seed $(DRAWN_SEED) --cases $(DRAWN_CASES) \
+	  <build/interop/op_table.json
+	@$(BIN)/drawn_runner build/interop/drawn
 
 build/interop/cases.done: build/peers/installed $(wildcard tests/interop/*.py)
 	@$(PEERS) tests/interop/generate_cases.py build/interop/cases
@@ -60,6 +70,9 @@ build/peers/installed: tests/interop/requirements.txt
 	@$(PEERS) -m pip install --quiet --disable-pip-version-check -r $<
 	@touch $@
 
+docs: build
+	@scripts/op_docs $(BIN)/op_table_dump docs/ops.md
+
 asan tsan: setup
 	@cmake --preset $@ >/dev/null
 	@cmake --build build/$@ $(if $(filter tsan,$@),--target $(TSAN_TARGETS))
@@ -70,6 +83,7 @@ asan tsan: setup
 soak: build
 	@scripts/setup --dev
 	@cd build/release && $(TEST_ENV) TUTTI_STRESS=20 ctest --output-on-failure
+	@$(MAKE) --no-print-directory interop DRAWN_CASES=24
 	@TUTTI_STRESS=20 $(MAKE) --no-print-directory tsan
 	@cmake --preset fuzz >/dev/null
 	@cmake --build build/fuzz --target $(FUZZED:=_fuzzer) $(FUZZED:=_seeds)

@@ -1,7 +1,8 @@
-// Prints every row of the op table as JSON, for check_op_table.py and check_op_dtypes.py.
+// Prints every row of the op table as JSON, for check_op_table.py, check_op_dtypes.py, drawn/generate.py and scripts/op_docs.
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "tutti/kernels/ref/reference.h"
 #include "tutti/ops/op_table.h"
 
 namespace tutti::interop {
@@ -55,38 +56,42 @@ json value_json(const AttrValue& value) {
       value.value());
 }
 
-json types_json(DTypeSet set) {
-  json types = json::array();
+json types_json(const DTypeSet& types) {
+  json names = json::array();
   for (int number = 1; number <= kMaxDType; ++number) {
-    if (is_valid_dtype(number) && set.contains(static_cast<DType>(number))) {
-      types.push_back(std::string(dtype_name(static_cast<DType>(number))));
+    if (is_valid_dtype(number) && types.contains(static_cast<DType>(number))) {
+      names.push_back(std::string(dtype_name(static_cast<DType>(number))));
     }
   }
-  return types;
+  return names;
 }
 
 json attr_json(const AttrDef& attr) {
   json out{{"name", attr.name}, {"kind", attr.kind}};
   if (attr.default_value) out["default"] = value_json(*attr.default_value);
   if (attr.minimum) out["minimum"] = *attr.minimum;
-  if (attr.kind == "type" || attr.kind == "list(type)") {
-    out["types"] = types_json(attr.allowed_types);
-  }
+  if (attr.kind == "type" || attr.kind == "list(type)") out["types"] = types_json(attr.allowed_types);
   if (!attr.allowed_strings.empty()) out["strings"] = attr.allowed_strings;
   return out;
 }
 
-json op_json(const OpDef& op) {
+json kernels_json(const std::vector<KernelEntry>& kernels) {
+  json out = json::array();
+  for (const KernelEntry& kernel : kernels) {
+    out.push_back({{"device", kernel.device_type}, {"attr", kernel.type_attr}, {"types", types_json(kernel.types)}});
+  }
+  return out;
+}
+
+json op_json(const OpDef& op, const OpTable& table) {
   json out{{"name", op.name}, {"inputs", json::array()}, {"outputs", json::array()}, {"attrs", json::array()}};
   for (const ArgDef& arg : op.inputs) out["inputs"].push_back(arg_json(arg));
   for (const ArgDef& arg : op.outputs) out["outputs"].push_back(arg_json(arg));
   for (const AttrDef& attr : op.attrs) out["attrs"].push_back(attr_json(attr));
   out["stateful"] = op.has(kStateful);
-  out["kernels"] = json::array();
-  for (const KernelEntry& kernel : builtin_ops()->kernels(op.name)) {
-    out["kernels"].push_back(
-        {{"device", kernel.device_type}, {"attr", kernel.type_attr}, {"types", types_json(kernel.types)}});
-  }
+  out["gradient"] = op.grad ? "yes" : op.no_gradient ? "stops" : "none";
+  out["kernels"] = kernels_json(table.kernels(op.name));
+  out["reference"] = find_reference(op.name) != nullptr;
   return out;
 }
 
@@ -94,7 +99,8 @@ json op_json(const OpDef& op) {
 }  // namespace tutti::interop
 
 int main() {
+  const auto table = tutti::builtin_ops();
   nlohmann::json rows = nlohmann::json::array();
-  for (const tutti::OpDef* op : tutti::builtin_ops()->registry()->all()) rows.push_back(tutti::interop::op_json(*op));
+  for (const tutti::OpDef* op : table->registry()->all()) rows.push_back(tutti::interop::op_json(*op, *table));
   std::puts(rows.dump(1).c_str());
 }

@@ -334,7 +334,8 @@ TEST(ArrayOps, Fills) {
   expect_is(run("Fill", {}, {i32({2}), Tensor::scalar(3.0)})[0], Tensor::vector<double>({3, 3}));
   expect_is(run("Fill", {}, {i32(Ints32{}), Tensor::scalar(std::string("x"))})[0], Tensor::scalar(std::string("x")));
   expect_fails("Fill", {}, {i32({-1}), Tensor::scalar(3.0)}, "negative");
-  expect_fails("Fill", {}, {i32({1}), i32({3})}, "value must be a scalar");
+  expect_is(run("Fill", {}, {i32({2}), i32({3})})[0], i32({3, 3}));  // one element in a vector will do
+  expect_fails("Fill", {}, {i32({1}), i32({3, 4})}, "value must be a scalar");
   expect_fails("Fill", {}, {i64({INT64_MAX, 16}), Tensor::scalar(3.0)}, "64 bits");
   const auto huge = try_op("Fill", {}, {i64({std::int64_t{1} << 45, 1024}), Tensor::scalar(3.0)});
   EXPECT_EQ(huge.status().code(), Code::kResourceExhausted) << huge.status().to_string();

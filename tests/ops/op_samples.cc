@@ -5,6 +5,7 @@
 #include <span>
 #include <utility>
 
+#include "tutti/ops/array.h"
 #include "tutti/ops/builders.h"
 
 namespace tutti::testing {
@@ -102,7 +103,7 @@ void add_arithmetic(Samples& s) {
 }
 
 void add_functions(Samples& s) {
-  for (const char* op : {"Neg", "Square", "Exp", "Expm1", "Sin", "Cos", "Tanh", "Sigmoid", "Erf"}) {
+  for (const char* op : {"Neg", "Square", "Exp", "Expm1", "Sin", "Cos", "Tanh", "Sigmoid", "Erf", "Erfc"}) {
     s.add(op, {s.value({2, 3})});
     s.add(op, {s.value({})});
   }
@@ -191,6 +192,8 @@ void add_gathers(Samples& s) {
   s.add("SegmentSum", {s.value({4, 2}), Samples::i32({0, 0, 2, 2})});
   s.add("Cumsum", {s.value({3, 2}), Samples::scalar(0)});
   s.add("Cumsum", {s.value({3, 2}), Samples::scalar(-1)}, {{"exclusive", true}, {"reverse", true}});
+  s.add("Cumprod", {s.away_from_zero({3, 2}), Samples::scalar(0)});
+  s.add("Cumprod", {s.away_from_zero({3, 2}), Samples::scalar(-1)}, {{"exclusive", true}, {"reverse", true}});
 }
 
 void add_variables(Samples& s) {
@@ -247,13 +250,14 @@ void add_losses(Samples& s) {
   s.add("BiasAdd", {s.value({2, 3, 2, 2}), s.value({3})}, {{"data_format", "NCHW"}});
   s.add("BiasAddV1", {s.value({2, 2, 3}), s.value({3})});
   s.add("BiasAddGrad", {s.value({2, 2, 3})});
+  s.add("BiasAddGrad", {s.value({2, 3, 2, 2})}, {{"data_format", "NCHW"}});
   s.add("Softmax", {s.value({2, 3})});
   s.add("LogSoftmax", {s.value({2, 3})});
   // The second output is the gradient of the first: differentiating both tries the second derivative too.
   // What it takes for the derivative is one only for labels that sum to 1.
   const SampleInput labels = {Tensor::of<double>({2, 3}, {0.2, 0.5, 0.3, 0.1, 0.8, 0.1}), Kind::kValue};
   s.add("SoftmaxCrossEntropyWithLogits", {s.value({2, 3}), labels}).outputs = {0};
-  s.add("SoftmaxCrossEntropyWithLogits", {s.value({2, 3}), labels});
+  s.add("SoftmaxCrossEntropyWithLogits", {s.value({2, 3}), Samples::fixed(labels)});
   s.add("SparseSoftmaxCrossEntropyWithLogits", {s.value({2, 3}), Samples::i64({2, 0})}).outputs = {0};
   s.add("SparseSoftmaxCrossEntropyWithLogits", {s.value({2, 3}), Samples::i64({2, 0})});
 }
@@ -438,6 +442,56 @@ void add_normalisations(Samples& s) {
   add_float_op(s, "LRN", {s.value({1, 2, 2, 5})}, {{"depth_radius", 1}, {"alpha", 0.5f}, {"bias", 1.5f}}, {0});
 }
 
+// Arrays of three vectors: filled in one of three ways, read in one of three.
+struct Array {
+  Output handle;
+  Output flow;
+};
+
+Array filled_array(Graph& graph, const std::string& how, Output x) {
+  Node* made = add_op(graph, "TensorArrayV3", {constant(graph, 3, DType::kInt32)},
+                      {{"dtype", DType::kDouble}, {"clear_after_read", false}});
+  Array array{made->output(0), made->output(1)};
+  if (how == "TensorArrayScatterV3") {
+    array.flow = op1(how, {array.handle, range(graph, 0, 3), x, array.flow});
+  } else if (how == "TensorArraySplitV3") {
+    Output lengths = constant(graph, Tensor::vector<std::int64_t>({2, 2, 2}));
+    array.flow = op1(how, {array.handle, reshape(x, {6}), lengths, array.flow});
+  } else {
+    for (int i = 0; i < 3; ++i) {
+      Output row = strided_slice(x, {i}, {i + 1}, {1}, {.shrink_axis_mask = 1});
+      array.flow = op1("TensorArrayWriteV3", {array.handle, constant(graph, i, DType::kInt32), row, array.flow});
+    }
+  }
+  return array;
+}
+
+std::vector<Output> read_array(Graph& graph, const std::string& how, const Array& array) {
+  const AttrMap attrs = {{"dtype", DType::kDouble}};
+  if (how == "TensorArrayGatherV3") {
+    Output twice = constant(graph, Tensor::vector<std::int32_t>({2, 0, 2}));
+    return {op1(how, {array.handle, twice, array.flow}, attrs)};
+  }
+  if (how == "TensorArrayConcatV3") return {op1(how, {array.handle, array.flow}, attrs)};
+  std::vector<Output> rows;
+  for (int i : {1, 2, 1, 0}) {
+    rows.push_back(op1("TensorArrayReadV3", {array.handle, constant(graph, i, DType::kInt32), array.flow}, attrs));
+  }
+  return rows;
+}
+
+void add_arrays(Samples& s) {
+  for (const std::string write : {"TensorArrayWriteV3", "TensorArrayScatterV3", "TensorArraySplitV3"}) {
+    for (const std::string read : {"TensorArrayReadV3", "TensorArrayGatherV3", "TensorArrayConcatV3"}) {
+      const auto build = [write, read](Graph& graph, const std::vector<Output>& in) {
+        return read_array(graph, read, filled_array(graph, write, in[0]));
+      };
+      s.add(write, {s.value({3, 2})}).build = build;
+      s.add(read, {s.value({3, 2})}).build = build;
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<OpSample> gradient_samples() {
@@ -459,6 +513,7 @@ std::vector<OpSample> gradient_samples() {
   add_convolutions(samples);
   add_pools(samples);
   add_normalisations(samples);
+  add_arrays(samples);
   return samples.take();
 }
 

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <complex>
 #include <limits>
 
 #include "tutti/ops/op_evaluator.h"
@@ -26,9 +27,21 @@ TEST(ReductionOps, AxesAreChecked) {
                  "Invalid reduction dimension (2 for input with 2 dimension(s)");
   expect_refused("Sum", {x, Tensor::vector<std::int32_t>({-3})}, "Invalid reduction dimension (-3");
   expect_refused("Max", {x, Tensor::vector<std::int64_t>({0, -2})}, "duplicate");
-  expect_refused("Sum", {x, Tensor(DType::kInt32, {1, 1})}, "reduction_indices");
+  expect_refused("Sum", {x, Tensor(DType::kFloat, {1})}, "Tidx");
+  expect_refused("ArgMax", {x, Tensor::vector<std::int32_t>({1})}, "dimension must be a scalar");
   expect_refused("ArgMax", {x, Tensor::scalar(std::int32_t{2})}, "(2)");
   expect_refused("ArgMax", {Tensor(DType::kFloat, {0, 3}), Tensor::scalar(std::int32_t{0})}, "[0,3]");
+}
+
+TEST(ReductionOps, AxesMayComeInAnyShape) {
+  const Tensor x = Tensor::of<float>({2, 2}, {1, 2, 3, 4});
+  EXPECT_EQ((*evaluate("Sum", {x, Tensor::of<std::int32_t>({1, 2}, {0, 1})}))[0].scalar<float>(), 10);
+}
+
+TEST(ReductionOps, NormOfComplexNumbers) {
+  using C = std::complex<float>;
+  const Tensor x = Tensor::vector<C>({C(3, 0), C(0, 4)});
+  EXPECT_EQ((*evaluate("EuclideanNorm", {x, Tensor::scalar(std::int32_t{0})}))[0].scalar<C>(), C(5, 0));
 }
 
 TEST(ReductionOps, NothingReducesToTheIdentity) {

@@ -104,7 +104,7 @@ GraphEvaluator::GraphEvaluator(std::shared_ptr<const OpTable> table)
 
 GraphEvaluator::~GraphEvaluator() = default;
 
-Result<std::vector<Tensor>> GraphEvaluator::evaluate_node(Node& node, std::vector<Tensor> inputs) {
+Result<std::vector<Tensor>> GraphEvaluator::evaluate_node(Node& node, std::vector<Tensor> inputs, Store& step) {
   Functions functions(*this, node.graph());
   if (node.graph().library().contains(node.op_name())) {
     return functions.call({node.op_name(), std::make_shared<AttrMap>(node.attrs())}, std::move(inputs));
@@ -113,20 +113,21 @@ Result<std::vector<Tensor>> GraphEvaluator::evaluate_node(Node& node, std::vecto
   Services services;
   services.resources = store_.get();
   services.functions = &functions;
-  return evaluate_op(*table_, node.op_name(), node.attrs(), inputs, services);
+  return evaluate_op(*table_, node.op_name(), node.attrs(), inputs, services, &step);
 }
 
 Result<std::vector<Tensor>> GraphEvaluator::evaluate(Graph& graph, const Feeds& feeds,
                                                      const std::vector<Output>& fetches,
                                                      const std::vector<Node*>& targets) {
   Values values(feeds.begin(), feeds.end());
+  Store step;
   const std::set<Node*> needed = needed_nodes(values, fetches, targets);
   TUTTI_ASSIGN_OR_RETURN(std::vector<Node*> order, graph.topological_order());
   for (Node* node : order) {
     if (!needed.contains(node)) continue;
     std::vector<Tensor> inputs;
     for (Output input : node->inputs()) inputs.push_back(values.at(input));
-    Result<std::vector<Tensor>> outputs = evaluate_node(*node, std::move(inputs));
+    Result<std::vector<Tensor>> outputs = evaluate_node(*node, std::move(inputs), step);
     if (!outputs.ok()) return outputs.status().with_context(node->describe());
     for (int i = 0; i < node->num_outputs(); ++i) {
       // What shape inference promised must be so.

@@ -33,7 +33,7 @@ class GraphEvaluator {
   class Store;
   Result<std::vector<Tensor>> evaluate(Graph& graph, const Feeds& feeds, const std::vector<Output>& fetches,
                                        const std::vector<Node*>& targets);
-  Result<std::vector<Tensor>> evaluate_node(Node& node, std::vector<Tensor> inputs);
+  Result<std::vector<Tensor>> evaluate_node(Node& node, std::vector<Tensor> inputs, Store& step);
 
   std::shared_ptr<const OpTable> table_;
   std::unique_ptr<Store> store_;

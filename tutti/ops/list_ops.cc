@@ -97,6 +97,59 @@ void from_tensor_grad(GradContext& c) {
   c.set(0, op1("TensorListStack", {c.grad(), element_shape_value(c.graph(), without_first(tensor))}, attrs));
 }
 
+// --- Gradients of tensor arrays: what is read is written to the array of gradients, and the other way round. The flow
+// carries the order: its gradient goes through every write before anything is read. ---
+
+// The array of gradients of the array in input 0, and the flow after finding it. All gradients of one call of
+// gradients() share an array: the name scope that the call opened tells them from others.
+Node* gradient_array(GradContext& c, Output flow) {
+  const std::string scope = c.graph().current_name_scope();
+  std::string source = "gradients";
+  std::size_t at = 0;
+  for (std::string_view part : str_split(scope, '/')) {
+    at += part.size();
+    if (part.starts_with("gradients")) source = scope.substr(0, at);
+    ++at;
+  }
+  return add_op(c.graph(), "TensorArrayGradV3", {c.input(0), flow}, {{"source", source}});
+}
+
+void array_read_grad(GradContext& c) {
+  Node* array = gradient_array(c, c.input(2));
+  c.set(2, op1("TensorArrayWriteV3", {array->output(0), c.input(1), c.grad(), array->output(1)}));
+}
+
+void array_gather_grad(GradContext& c) {
+  Node* array = gradient_array(c, c.input(2));
+  c.set(2, op1("TensorArrayScatterV3", {array->output(0), c.input(1), c.grad(), array->output(1)}));
+}
+
+void array_concat_grad(GradContext& c) {
+  Node* array = gradient_array(c, c.input(1));
+  c.set(1, op1("TensorArraySplitV3", {array->output(0), c.grad(0), c.output(1), array->output(1)}));
+}
+
+void array_write_grad(GradContext& c) {
+  Node* array = gradient_array(c, c.grad());
+  const AttrMap attrs = {{"dtype", c.attr<DType>("T")}};
+  c.set(2, op1("TensorArrayReadV3", {array->output(0), c.input(1), array->output(1)}, attrs));
+  c.set(3, c.grad());
+}
+
+void array_scatter_grad(GradContext& c) {
+  Node* array = gradient_array(c, c.grad());
+  const AttrMap attrs = {{"dtype", c.attr<DType>("T")}};
+  c.set(2, op1("TensorArrayGatherV3", {array->output(0), c.input(1), array->output(1)}, attrs));
+  c.set(3, c.grad());
+}
+
+void array_split_grad(GradContext& c) {
+  Node* array = gradient_array(c, c.grad());
+  const AttrMap attrs = {{"dtype", c.attr<DType>("T")}};
+  c.set(1, op1("TensorArrayConcatV3", {array->output(0), array->output(1)}, attrs));
+  c.set(3, c.grad());
+}
+
 // --- Rows. ---
 
 void add_stacks(OpTable& ops) {
@@ -194,16 +247,19 @@ void add_list_users(OpTable& ops) {
            .kernels = {TUTTI_CPU(kernel_from(cpu::tensor_list_element_shape))}});
 }
 
-OpRow array_row(std::string name, std::string signature, std::string attrs, KernelFactory kernel) {
+OpRow array_row(std::string name, std::string signature, std::string attrs, KernelFactory kernel,
+                GradFn grad = nullptr) {
+  const bool no_gradient = !grad;
   return {.name = std::move(name),
           .signature = std::move(signature),
           .attrs = std::move(attrs),
           .shape = shape::none,
+          .grad = std::move(grad),
+          .no_gradient = no_gradient,
           .traits = kStateful,
           .kernels = {TUTTI_CPU(std::move(kernel))}};
 }
 
-// Clients of v1 loops build the gradients of these themselves, by TensorArrayGradV3.
 void add_tensor_arrays(OpTable& ops) {
   ops.add(array_row("TensorArrayV3", "size: int32 -> handle: resource, flow: float",
                     "dtype: type; element_shape: shape = unknown; dynamic_size: bool = false; "
@@ -213,19 +269,21 @@ void add_tensor_arrays(OpTable& ops) {
   ops.add(array_row("TensorArrayGradV3", "handle: resource, flow_in: float -> grad_handle: resource, flow_out: float",
                     "source: string", cpu::tensor_array_grad_kernel()));
   ops.add(array_row("TensorArrayWriteV3", "handle: resource, index: int32, value: T, flow_in: float -> flow_out: float",
-                    "T: type", kernel_from(cpu::tensor_array_write)));
+                    "T: type", kernel_from(cpu::tensor_array_write), array_write_grad));
   ops.add(array_row("TensorArrayReadV3", "handle: resource, index: int32, flow_in: float -> value: dtype",
-                    "dtype: type", cpu::tensor_array_read_kernel()));
+                    "dtype: type", cpu::tensor_array_read_kernel(), array_read_grad));
   ops.add(array_row("TensorArrayGatherV3", "handle: resource, indices: int32, flow_in: float -> value: dtype",
-                    "dtype: type; element_shape: shape = unknown", cpu::tensor_array_gather_kernel()));
+                    "dtype: type; element_shape: shape = unknown", cpu::tensor_array_gather_kernel(),
+                    array_gather_grad));
   ops.add(array_row("TensorArrayScatterV3",
                     "handle: resource, indices: int32, value: T, flow_in: float -> flow_out: float", "T: type",
-                    kernel_from(cpu::tensor_array_scatter)));
+                    kernel_from(cpu::tensor_array_scatter), array_scatter_grad));
   ops.add(array_row("TensorArrayConcatV3", "handle: resource, flow_in: float -> value: dtype, lengths: int64",
-                    "dtype: type; element_shape_except0: shape = unknown", cpu::tensor_array_concat_kernel()));
+                    "dtype: type; element_shape_except0: shape = unknown", cpu::tensor_array_concat_kernel(),
+                    array_concat_grad));
   ops.add(array_row("TensorArraySplitV3",
                     "handle: resource, value: T, lengths: int64, flow_in: float -> flow_out: float", "T: type",
-                    kernel_from(cpu::tensor_array_split)));
+                    kernel_from(cpu::tensor_array_split), array_split_grad));
   ops.add(array_row("TensorArraySizeV3", "handle: resource, flow_in: float -> size: int32", "",
                     kernel_from(cpu::tensor_array_size)));
   ops.add(array_row("TensorArrayCloseV3", "handle: resource ->", "", kernel_from(cpu::tensor_array_close)));

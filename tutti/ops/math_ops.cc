@@ -7,6 +7,7 @@
 #include "tutti/kernels/cpu/add_lists.h"
 #include "tutti/kernels/cpu/convert.h"
 #include "tutti/kernels/cpu/elementwise.h"
+#include "tutti/kernels/cpu/elementwise_kernel.h"
 #include "tutti/kernels/cpu/reduction.h"
 #include "tutti/kernels/cpu/select.h"
 #include "tutti/ops/array.h"
@@ -87,9 +88,10 @@ GradFn div_grad(const std::string& op) {
   };
 }
 
+// This one and those of Xlogy and Xdivy do not conjugate: they are TensorFlow's, of complex values too.
 void mul_no_nan_grad(GradContext& g) {
-  if (g.needs(0)) set_x(g, op1("MulNoNan", {g.grad(), conjugate(g.input(1))}));
-  if (g.needs(1)) set_y(g, op1("MulNoNan", {conjugate(g.input(0)), g.grad()}));
+  if (g.needs(0)) set_x(g, op1("MulNoNan", {g.grad(), g.input(1)}));
+  if (g.needs(1)) set_y(g, op1("MulNoNan", {g.input(0), g.grad()}));
 }
 
 // `quotient` is the division that the remainder belongs to.
@@ -132,16 +134,16 @@ void xlogy_grad(GradContext& g) {
   Output x = g.input(0);
   Output y = g.input(1);
   Output not_zero = cast(not_equal(x, scalar_like(x, 0)), x.dtype());
-  if (g.needs(0)) set_x(g, mul(conjugate(op1("Xlogy", {not_zero, y})), g.grad()));
-  if (g.needs(1)) set_y(g, mul(conjugate(op1("Xdivy", {x, y})), g.grad()));
+  if (g.needs(0)) set_x(g, mul(op1("Xlogy", {not_zero, y}), g.grad()));
+  if (g.needs(1)) set_y(g, mul(op1("Xdivy", {x, y}), g.grad()));
 }
 
 void xdivy_grad(GradContext& g) {
   Output x = g.input(0);
   Output y = g.input(1);
   Output not_zero = cast(not_equal(x, scalar_like(x, 0)), x.dtype());
-  if (g.needs(0)) set_x(g, mul(conjugate(op1("Xdivy", {not_zero, y})), g.grad()));
-  if (g.needs(1)) set_y(g, mul(conjugate(op1("Xdivy", {neg(x), square(y)})), g.grad()));
+  if (g.needs(0)) set_x(g, mul(op1("Xdivy", {not_zero, y}), g.grad()));
+  if (g.needs(1)) set_y(g, mul(op1("Xdivy", {neg(x), square(y)}), g.grad()));
 }
 
 // --- Gradients of unary ops: dy times a derivative. ---
@@ -151,6 +153,10 @@ void square_grad(GradContext& g) { g.set(0, mul(g.grad(), mul(scalar_like(g.grad
 // The op takes the function's value and the gradient.
 GradFn by_output(const std::string& op) {
   return [op](GradContext& g) { g.set(0, op1(op, {g.output(0), g.grad()})); };
+}
+// The same where the op leaves it to its caller to conjugate.
+GradFn by_conjugate_output(const std::string& op) {
+  return [op](GradContext& g) { g.set(0, op1(op, {conjugate(g.output(0)), g.grad()})); };
 }
 void exp_grad(GradContext& g) { g.set(0, mul(g.grad(), conjugate(g.output(0)))); }
 void expm1_grad(GradContext& g) { g.set(0, mul(g.grad(), exp(conjugate(g.input(0))))); }
@@ -168,6 +174,10 @@ void erf_grad(GradContext& g) {
   Output x = g.input(0);
   g.set(0, mul(mul(g.grad(), scalar_like(x, 2 / std::sqrt(3.14159265358979323846))), exp(neg(square(x)))));
 }
+void erfc_grad(GradContext& g) {
+  Output x = g.input(0);
+  g.set(0, mul(mul(g.grad(), scalar_like(x, -2 / std::sqrt(3.14159265358979323846))), exp(neg(square(x)))));
+}
 void conj_grad(GradContext& g) { g.set(0, conjugate(g.grad())); }
 
 // --- Second derivatives: of the ops that take (y, dy). ---
@@ -184,18 +194,18 @@ void tanh_grad_grad(GradContext& g) {
   if (g.needs(1)) g.set(1, op1("TanhGrad", {y, g.grad()}));
 }
 void sqrt_grad_grad(GradContext& g) {
-  Output scaled = div(g.grad(), conjugate(g.input(0)));
+  Output scaled = div(g.grad(), g.input(0));
   if (g.needs(0)) g.set(0, mul(neg(conjugate(scaled)), g.output(0)));
   if (g.needs(1)) g.set(1, mul(scalar_like(scaled, 0.5), scaled));
 }
 void rsqrt_grad_grad(GradContext& g) {
   Output y = conjugate(g.input(0));
-  if (g.needs(0)) g.set(0, mul(mul(scalar_like(y, -1.5), g.grad()), mul(conjugate(g.input(1)), square(y))));
+  if (g.needs(0)) g.set(0, mul(mul(scalar_like(y, -1.5), conjugate(g.grad())), mul(g.input(1), square(y))));
   if (g.needs(1)) g.set(1, op1("RsqrtGrad", {y, g.grad()}));
 }
 void reciprocal_grad_grad(GradContext& g) {
   Output y = conjugate(g.input(0));
-  if (g.needs(0)) g.set(0, mul(mul(mul(g.grad(), scalar_like(y, -2)), conjugate(g.input(1))), y));
+  if (g.needs(0)) g.set(0, mul(mul(mul(conjugate(g.grad()), scalar_like(y, -2)), g.input(1)), y));
   if (g.needs(1)) g.set(1, op1("ReciprocalGrad", {y, g.grad()}));
 }
 
@@ -378,9 +388,17 @@ void register_functions(OpTable& ops) {
   add_unary(ops, {"Sin", kFloatsAndComplexes, UnaryOp::kSin, sin_grad});
   add_unary(ops, {"Cos", kFloatsAndComplexes, UnaryOp::kCos, cos_grad});
   add_unary(ops, {"Tan", kFloatsAndComplexes, UnaryOp::kTan, tan_grad});
-  add_unary(ops, {"Tanh", kFloatsAndComplexes, UnaryOp::kTanh, by_output("TanhGrad")});
-  add_unary(ops, {"Sigmoid", kFloatsAndComplexes, UnaryOp::kSigmoid, by_output("SigmoidGrad")});
+  add_unary(ops, {"Tanh", kFloatsAndComplexes, UnaryOp::kTanh, by_conjugate_output("TanhGrad")});
+  add_unary(ops, {"Sigmoid", kFloatsAndComplexes, UnaryOp::kSigmoid, by_conjugate_output("SigmoidGrad")});
   add_unary(ops, {"Erf", kFloats, UnaryOp::kErf, erf_grad});
+  ops.add({.name = "Erfc",
+           .signature = "x: T -> y: T",
+           .attrs = "T: type",
+           .types = kFloats,
+           .shape = shape::unchanged,
+           .grad = erfc_grad,
+           .traits = kElementwise,
+           .kernels = {TUTTI_CPU(cpu::elementwise_kernel([](auto x) { return std::erfc(x); }))}});
   add_derivative(ops, "SigmoidGrad", BinaryOp::kSigmoidGrad, sigmoid_grad_grad);
   add_derivative(ops, "TanhGrad", BinaryOp::kTanhGrad, tanh_grad_grad);
   add_derivative(ops, "SqrtGrad", BinaryOp::kSqrtGrad, sqrt_grad_grad);
@@ -437,7 +455,7 @@ void register_choices(OpTable& ops) {
            .shape = shape::unchanged,
            .grad = clip_by_value_grad,
            .traits = kElementwise,
-           .kernels = {TUTTI_CPU(cpu::clip_by_value_kernel(), kReals)}});
+           .kernels = {TUTTI_CPU(cpu::clip_by_value_kernel(), kNumbers)}});
 }
 
 void register_others(OpTable& ops) {

@@ -130,8 +130,8 @@ void softplus_grad_grad(GradContext& g) {
   Output x = g.input(1);
   if (g.needs(0)) g.set(0, op1("SoftplusGrad", {g.grad(), x}));
   if (!g.needs(1)) return;
-  Output s = sigmoid(x);
-  g.set(1, mul(mul(g.grad(), g.input(0)), mul(s, sub(scalar_like(x, 1), s))));
+  // Not as s (1 - s), which loses its digits where s is near 1.
+  g.set(1, div(mul(g.grad(), g.input(0)), add(add(exp(neg(x)), scalar_like(x, 2)), exp(x))));
 }
 
 // dy / (1 + |x|)^2: by x, -2 sign(x) / (1 + |x|) of itself.
@@ -155,10 +155,9 @@ void bias_add_grad_grad(GradContext& g) {
   Output x = g.input(0);
   Output grad = g.grad();
   if (g.attr<std::string>("data_format") == "NCHW") {
-    if (!x.shape().has_rank()) throw_error(unimplemented("BiasAddGrad: gradient of an NCHW input of unknown rank"));
-    std::vector<std::int64_t> dims(static_cast<std::size_t>(x.shape().rank()), 1);
-    dims[1] = -1;
-    grad = reshape(grad, Ints(dims));
+    // [1, channels, 1, 1, ...]
+    Output others = strided_slice(shape_of(x), {2}, {0}, {1}, {.end_mask = 1});
+    grad = reshape(grad, concat({Ints{1, -1}.in(x.graph()), ones_like(others)}, 0));
   }
   g.set(0, broadcast_to(grad, known_shape_of(x)));
 }
@@ -184,9 +183,8 @@ Output logits_grad(GradContext& g) {
 void cross_entropy_grad(GradContext& g) {
   if (g.needs(0)) g.set(0, logits_grad(g));
   if (!g.needs(1)) return;
-  Output by_label = neg(nn::log_softmax(g.input(0)));
-  Output grad = mul(expand_dims(g.grad(0), -1), by_label);
-  g.set(1, g.has_grad(1) ? sub(grad, g.grad(1)) : grad);
+  // Through the loss only: like TensorFlow, the labels' part in the second derivative is left out.
+  g.set(1, mul(expand_dims(g.grad(0), -1), neg(nn::log_softmax(g.input(0)))));
 }
 
 void sparse_cross_entropy_grad(GradContext& g) { g.set(0, logits_grad(g)); }

@@ -27,16 +27,17 @@ class EvaluationStore : public ResourceStore {
 
 class EvaluationScope : public StepScope {
  public:
-  explicit EvaluationScope(const Services& with) {
+  EvaluationScope(const Services& with, ResourceStore* store) : store_(store) {
     cancellation = &own_cancellation_;
     allocator = &heap_allocator();
     services = with;
   }
-  ResourceStore& step_resources() override { return store_; }
+  ResourceStore& step_resources() override { return store_ != nullptr ? *store_ : own_store_; }
 
  private:
   Cancellation own_cancellation_;
-  EvaluationStore store_;
+  ResourceStore* const store_;  // the caller's, or null
+  EvaluationStore own_store_;
 };
 
 struct Types {
@@ -72,7 +73,7 @@ Result<Types> complete(const OpDef& op, const std::vector<Tensor>& inputs, AttrM
 }
 
 Result<std::vector<Tensor>> run_kernel(Kernel& kernel, const Types& types, const std::vector<Tensor>& inputs,
-                                       const Services& services) {
+                                       const Services& services, ResourceStore* step_resources) {
   std::vector<Value> slots(inputs.size());
   std::vector<std::uint32_t> index(inputs.size());
   std::vector<std::uint8_t> last_use(inputs.size(), 0);
@@ -84,7 +85,7 @@ Result<std::vector<Tensor>> run_kernel(Kernel& kernel, const Types& types, const
   std::vector<DType> output_types;
   for (const EdgeType& type : types.outputs) output_types.push_back(type.dtype);
 
-  EvaluationScope step(services);
+  EvaluationScope step(services, step_resources);
   KernelContext context(step, {.slots = slots.data(),
                                .input_index = index.data(),
                                .last_use = last_use.data(),
@@ -101,7 +102,8 @@ Result<std::vector<Tensor>> run_kernel(Kernel& kernel, const Types& types, const
 }  // namespace
 
 Result<std::vector<Tensor>> evaluate_op(const OpTable& table, std::string_view op, AttrMap attrs,
-                                        const std::vector<Tensor>& inputs, const Services& services) {
+                                        const std::vector<Tensor>& inputs, const Services& services,
+                                        ResourceStore* step_resources) {
   const OpDef* def = table.registry()->find(op);
   if (def == nullptr) return not_found("Op type not registered '", printable(op), "'");
   TUTTI_ASSIGN_OR_RETURN(Types types, complete(*def, inputs, &attrs));
@@ -116,7 +118,7 @@ Result<std::vector<Tensor>> evaluate_op(const OpTable& table, std::string_view o
                   .services = services};
   TUTTI_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> kernel, entry->make(init));
   if (kernel->may_block()) return invalid_argument(op, ": an op that may wait needs a session");
-  return run_kernel(*kernel, types, inputs, services);
+  return run_kernel(*kernel, types, inputs, services, step_resources);
 }
 
 }  // namespace tutti

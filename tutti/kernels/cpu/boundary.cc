@@ -218,11 +218,4 @@ KernelFactory assert_kernel() { return kernel_of<Assert>(); }
 KernelFactory send_kernel() { return kernel_of<Send>(); }
 KernelFactory recv_kernel() { return kernel_of<Recv>(); }
 
-Status deep_copy(KernelContext& ctx) {
-  const Tensor& in = ctx.input(0);
-  TUTTI_ASSIGN_OR_RETURN(Tensor * out, ctx.allocate_output(0, in.shape()));
-  if (in.num_elements() > 0) copy_elements(in.dtype(), out->raw(), in.raw(), in.num_elements());
-  return {};
-}
-
 }  // namespace tutti::cpu

@@ -30,6 +30,5 @@ std::string rendezvous_key(const std::string& send_device, std::int64_t incarnat
                            const std::string& tensor_name, const LoopPosition& loop = {});
 
 // DeepCopy: memory of its own.
-Status deep_copy(KernelContext& ctx);
 
 }  // namespace tutti::cpu

@@ -137,7 +137,7 @@ KernelFactory unpack_kernel() { return kernel_of<Unpack>(); }
 
 Status split(KernelContext& ctx) {
   const Tensor& value = ctx.input(1);
-  TUTTI_ASSIGN_OR_RETURN(const std::int64_t axis, read_integer(ctx.input(0), "split_dim"));
+  TUTTI_ASSIGN_OR_RETURN(const std::int64_t axis, read_scalar_integer(ctx.input(0), "split_dim"));
   TUTTI_ASSIGN_OR_RETURN(const int at, normalise_axis(axis, value.rank()));
   const int parts = ctx.num_outputs();
   if (value.dim(at) % parts != 0) {
@@ -172,6 +172,11 @@ Status split_v(KernelContext& ctx) {
     } else if (__builtin_add_overflow(known, size, &known)) {
       return invalid_argument("size_splits overflow");
     }
+  }
+  // Like TensorFlow, which takes this short way out before it looks for -1.
+  if (parts == 1 && size_at(0) != value.dim(at)) {
+    return invalid_argument("If there is only one output, it must have the same size as the input. Input size: ",
+                            value.dim(at), " output size: ", size_at(0));
   }
   const std::int64_t rest = value.dim(at) - known;
   if (open < 0 ? rest != 0 : rest < 0) {

@@ -80,6 +80,11 @@ Result<std::int64_t> read_integer(const Tensor& tensor, std::string_view what) {
   return value;
 }
 
+Result<std::int64_t> read_scalar_integer(const Tensor& tensor, std::string_view what) {
+  if (tensor.rank() != 0) return invalid_argument(what, " must be a scalar, not of shape ", tensor.shape());
+  return read_integer(tensor, what);
+}
+
 Result<Shape> read_shape(const Tensor& tensor, std::string_view what) {
   DimList dims;
   TUTTI_RETURN_IF_ERROR(read_dims(tensor, what, &dims));

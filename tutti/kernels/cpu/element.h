@@ -74,6 +74,8 @@ struct DimList {
 Status read_dims(const Tensor& tensor, std::string_view what, DimList* list);
 // The one integer of a tensor of any integer type. kInvalidArgument when there is not exactly one.
 Result<std::int64_t> read_integer(const Tensor& tensor, std::string_view what);
+// The same of a tensor without dimensions; one element in a vector is kInvalidArgument too.
+Result<std::int64_t> read_scalar_integer(const Tensor& tensor, std::string_view what);
 // A shape given by value.
 Result<Shape> read_shape(const Tensor& tensor, std::string_view what);
 // `axis` counted from the front. kInvalidArgument outside [-rank, rank).

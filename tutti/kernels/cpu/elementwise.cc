@@ -29,6 +29,19 @@ char* at(void* base, std::int64_t bytes) { return static_cast<char*>(base) + byt
 
 }  // namespace
 
+UnaryFunction UnaryFunction::of(UnaryLoop for_float, UnaryLoop for_double, DType dtype) {
+  UnaryFunction result;
+  const DType wide = compute_dtype(dtype);
+  if (wide == DType::kFloat) result.loop_ = for_float;
+  if (wide == DType::kDouble) result.loop_ = for_double;
+  result.in_size_ = result.out_size_ = static_cast<std::int64_t>(element_stride(dtype));
+  if (wide != dtype) {
+    result.widen_ = find_convert(dtype, wide);
+    result.narrow_ = find_convert(wide, dtype);
+  }
+  return result;
+}
+
 UnaryFunction UnaryFunction::find(UnaryOp op, DType dtype) {
   UnaryFunction result;
   const DType wide = compute_dtype(dtype);
@@ -322,12 +335,24 @@ class AddNKernel : public Kernel {
 
 }  // namespace
 
+namespace {
+
+Result<std::unique_ptr<Kernel>> make_unary(const KernelInit& init, UnaryFunction function) {
+  if (!function) {
+    return unimplemented(init.op, " of ", dtype_name(init.input_types[0].dtype), " is not supported");
+  }
+  return std::unique_ptr<Kernel>(std::make_unique<UnaryKernel>(function, parameter_of(init)));
+}
+
+}  // namespace
+
 KernelFactory unary_kernel(UnaryOp op) {
-  return [op](const KernelInit& init) -> Result<std::unique_ptr<Kernel>> {
-    const DType dtype = init.input_types[0].dtype;
-    UnaryFunction function = UnaryFunction::find(op, dtype);
-    if (!function) return unimplemented(init.op, " of ", dtype_name(dtype), " is not supported");
-    return std::unique_ptr<Kernel>(std::make_unique<UnaryKernel>(function, parameter_of(init)));
+  return [op](const KernelInit& init) { return make_unary(init, UnaryFunction::find(op, init.input_types[0].dtype)); };
+}
+
+KernelFactory unary_kernel(UnaryLoop for_float, UnaryLoop for_double) {
+  return [for_float, for_double](const KernelInit& init) {
+    return make_unary(init, UnaryFunction::of(for_float, for_double, init.input_types[0].dtype));
   };
 }
 

@@ -95,6 +95,8 @@ class UnaryFunction {
  public:
   // Empty (false) when the op does not take the dtype. `out`: kBool for predicates, else the same type.
   static UnaryFunction find(UnaryOp op, DType dtype);
+  // Of loops that are not in the enumeration: for float, which the 16-bit floats go through, and for double.
+  static UnaryFunction of(UnaryLoop for_float, UnaryLoop for_double, DType dtype);
   explicit operator bool() const { return loop_ != nullptr; }
   void operator()(const void* in, void* out, std::int64_t n, float param = 0) const;
 
@@ -130,6 +132,7 @@ void run_elementwise(const BinaryFunction& function, const Tensor& a, const Tens
 // Kernels. Broadcasting; inputs 0 and 1, output 0. Attribute "alpha" (float), where there is one, is the parameter;
 // "incompatible_shape_error" = false makes shapes that do not broadcast an answer instead of an error.
 KernelFactory unary_kernel(UnaryOp op);
+KernelFactory unary_kernel(UnaryLoop for_float, UnaryLoop for_double);
 KernelFactory binary_kernel(BinaryOp op);
 // Binary without broadcasting: both shapes must be equal (gradients of activations).
 KernelFactory same_shape_kernel(BinaryOp op);

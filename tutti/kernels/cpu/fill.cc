@@ -13,8 +13,12 @@ namespace tutti::cpu {
 
 Status fill(KernelContext& ctx) {
   const Tensor& value = ctx.input(1);
-  if (value.rank() != 0) return invalid_argument("value must be a scalar, got shape ", value.shape());
-  TUTTI_ASSIGN_OR_RETURN(const Shape shape, read_shape(ctx.input(0), "dims"));
+  if (value.rank() > 1 || value.num_elements() != 1) {
+    return invalid_argument("value must be a scalar, got shape ", value.shape());
+  }
+  DimList dims;  // a scalar is a vector of one, as it was for the oldest graphs
+  TUTTI_RETURN_IF_ERROR(read_dims(ctx.input(0), "dims", &dims));
+  TUTTI_ASSIGN_OR_RETURN(const Shape shape, Shape::create(dims.span()));
   TUTTI_ASSIGN_OR_RETURN(Tensor * out, ctx.allocate_output(0, shape));
   fill_elements(out->dtype(), out->raw(), value.raw(), out->num_elements());
   return {};
@@ -135,11 +139,11 @@ namespace {
 template <typename T>
 Status lin_space_of(KernelContext& ctx) {
   using A = typename ArithmeticOf<T>::type;
-  if (ctx.input(0).num_elements() != 1 || ctx.input(1).num_elements() != 1) {
+  if (ctx.input(0).rank() != 0 || ctx.input(1).rank() != 0) {
     return invalid_argument("start and stop must be scalars, not ", ctx.input(0).shape(), " and ",
                             ctx.input(1).shape());
   }
-  TUTTI_ASSIGN_OR_RETURN(const std::int64_t count, read_integer(ctx.input(2), "num"));
+  TUTTI_ASSIGN_OR_RETURN(const std::int64_t count, read_scalar_integer(ctx.input(2), "num"));
   if (count <= 0) return invalid_argument("Requires num > 0: ", count);
   const A start = static_cast<A>(ctx.input(0).scalar<T>());
   const A stop = static_cast<A>(ctx.input(1).scalar<T>());
@@ -190,9 +194,9 @@ class OneHot : public Kernel {
     const Tensor& indices = ctx.input(0);
     const Tensor& on = ctx.input(2);
     const Tensor& off = ctx.input(3);
-    TUTTI_ASSIGN_OR_RETURN(const std::int64_t depth, read_integer(ctx.input(1), "depth"));
+    TUTTI_ASSIGN_OR_RETURN(const std::int64_t depth, read_scalar_integer(ctx.input(1), "depth"));
     if (depth < 0) return invalid_argument("depth must be non-negative, got: ", depth);
-    if (on.num_elements() != 1 || off.num_elements() != 1) {
+    if (on.rank() != 0 || off.rank() != 0) {
       return invalid_argument("on_value and off_value must be scalars, got ", on.shape(), " and ", off.shape());
     }
     const int rank = indices.rank();

@@ -355,10 +355,6 @@ Result<bool> truth_of(const Tensor& value) {
       return is_not_zero<float>(value);
     case DType::kDouble:
       return is_not_zero<double>(value);
-    case DType::kHalf:
-      return float(value.scalar<Half>()) != 0;
-    case DType::kBfloat16:
-      return float(value.scalar<Bfloat16>()) != 0;
     case DType::kInt8:
       return is_not_zero<std::int8_t>(value);
     case DType::kInt16:
@@ -369,12 +365,6 @@ Result<bool> truth_of(const Tensor& value) {
       return is_not_zero<std::int64_t>(value);
     case DType::kUint8:
       return is_not_zero<std::uint8_t>(value);
-    case DType::kUint16:
-      return is_not_zero<std::uint16_t>(value);
-    case DType::kUint32:
-      return is_not_zero<std::uint32_t>(value);
-    case DType::kUint64:
-      return is_not_zero<std::uint64_t>(value);
     case DType::kString:
       return !value.scalar<std::string>().empty();
     default:

@@ -119,7 +119,7 @@ class GatherV2 : public Kernel {
  public:
   explicit GatherV2(const KernelInit& init) : batch_dims_(init.attr<std::int64_t>("batch_dims")) {}
   Status compute(KernelContext& ctx) override {
-    TUTTI_ASSIGN_OR_RETURN(const std::int64_t axis, read_integer(ctx.input(2), "axis"));
+    TUTTI_ASSIGN_OR_RETURN(const std::int64_t axis, read_scalar_integer(ctx.input(2), "axis"));
     return gather_rows(ctx, ctx.input(0), ctx.input(1), axis, batch_dims_);
   }
 
@@ -234,15 +234,22 @@ Status scatter_slices(const Tensor& indices, const Tensor& updates, const Binary
 }
 
 Status scatter_nd(KernelContext& ctx) {
+  const Tensor& indices = ctx.input(0);
   const Tensor& updates = ctx.input(1);
   TUTTI_ASSIGN_OR_RETURN(const Shape shape, read_shape(ctx.input(2), "shape"));
+  if (shape.num_elements() == 0 && (indices.num_elements() > 0 || updates.num_elements() > 0)) {
+    return invalid_argument("Indices and updates specified for empty output shape ", shape);
+  }
+  if (indices.rank() > 0 && indices.dim(indices.rank() - 1) == 0) {
+    return invalid_argument("Only indices.shape[-1] values of at least 1 are supported, got indices ", indices.shape());
+  }
   // Booleans are added by "or", strings by joining them.
   const BinaryOp op = updates.dtype() == DType::kBool ? BinaryOp::kLogicalOr : BinaryOp::kAdd;
   const BinaryFunction add = BinaryFunction::find(op, updates.dtype());
   if (!add) return unimplemented("no sums of ", dtype_name(updates.dtype()));
   TUTTI_ASSIGN_OR_RETURN(Tensor * out, ctx.allocate_output(0, shape));
   zero_elements(updates.dtype(), out->raw(), out->num_elements());
-  return scatter_slices(ctx.input(0), updates, &add, *out);
+  return scatter_slices(indices, updates, &add, *out);
 }
 
 }  // namespace tutti::cpu

@@ -120,6 +120,10 @@ class BatchMatMulKernel : public Kernel {
     const Shape batch_x(x.shape().dims().first(static_cast<std::size_t>(x.rank() - 2)));
     const Shape batch_y(y.shape().dims().first(static_cast<std::size_t>(y.rank() - 2)));
     Result<Shape> batch = broadcast_shapes(batch_x, batch_y);
+    if (name_ == "BatchMatMul" && batch_x != batch_y) {
+      return invalid_argument(name_, ": In[0] and In[1] must have the same batch dimensions: ", x.shape(), " vs. ",
+                              y.shape());
+    }
     Result<GemmShape> shape = product_shape(name_, last_two(x.shape()), last_two(y.shape()), adj_x_, adj_y_);
     if (!batch.ok()) {
       return invalid_argument(name_, ": In[0] and In[1] must have compatible batch dimensions: ", x.shape(), " vs. ",

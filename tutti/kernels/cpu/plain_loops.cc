@@ -178,14 +178,15 @@ UnaryLoop real_unary(UnaryOp op) {
 
 // --- Complex numbers. ---
 
-// A complex gradient multiplies by the conjugate of the derivative.
+// A complex gradient multiplies by the conjugate of the derivative. As in TensorFlow, SigmoidGrad and TanhGrad are
+// given y conjugated already, and the others conjugate it.
 BinaryLoop complex_gradient(BinaryOp op) {
   using C = Complex;
   switch (op) {
     case BinaryOp::kSigmoidGrad:
-      return plain_binary<C>([](C y, C dy) { return dy * std::conj(y) * (1.0 - std::conj(y)); });
+      return plain_binary<C>([](C y, C dy) { return dy * y * (1.0 - y); });
     case BinaryOp::kTanhGrad:
-      return plain_binary<C>([](C y, C dy) { return dy * (1.0 - std::conj(y) * std::conj(y)); });
+      return plain_binary<C>([](C y, C dy) { return dy * (1.0 - y * y); });
     case BinaryOp::kSqrtGrad:
       return plain_binary<C>([](C y, C dy) { return 0.5 * dy / std::conj(y); });
     case BinaryOp::kRsqrtGrad:

@@ -131,7 +131,9 @@ struct Axes {
 
 Status read_axes(std::string_view op, const Tensor& indices, int rank, Axes* axes) {
   DimList list;
-  TUTTI_RETURN_IF_ERROR(read_dims(indices, "reduction_indices", &list).with_context(op));
+  // In any shape: TensorFlow reads them as a flat list.
+  const Tensor flat = indices.reshaped(Shape{indices.num_elements()});
+  TUTTI_RETURN_IF_ERROR(read_dims(flat, "reduction_indices", &list).with_context(op));
   for (std::int64_t axis : list.span()) {
     if (axis < -rank || axis >= rank) {
       return invalid_argument(op, ": Invalid reduction dimension (", axis, " for input with ", rank, " dimension(s)");
@@ -454,7 +456,7 @@ class ArgReductionKernel : public Kernel {
 
   Status compute(KernelContext& context) override {
     const Tensor& in = context.input(0);
-    TUTTI_ASSIGN_OR_RETURN(std::int64_t dimension, read_integer(context.input(1), "dimension"));
+    TUTTI_ASSIGN_OR_RETURN(std::int64_t dimension, read_scalar_integer(context.input(1), "dimension"));
     Result<int> axis = normalise_axis(dimension, in.rank());
     if (!axis.ok()) {
       return invalid_argument(name_, ": Dimension (", dimension, ") must be in the range [", -in.rank(), ", ",

@@ -46,7 +46,7 @@ Status sum_segments(KernelContext& ctx, std::int64_t segments) {
 Status unsorted_segment_sum(KernelContext& ctx) {
   const Tensor& data = ctx.input(0);
   const Tensor& ids = ctx.input(1);
-  TUTTI_ASSIGN_OR_RETURN(const std::int64_t segments, read_integer(ctx.input(2), "num_segments"));
+  TUTTI_ASSIGN_OR_RETURN(const std::int64_t segments, read_scalar_integer(ctx.input(2), "num_segments"));
   if (segments < 0) return invalid_argument("Input num_segments == ", segments, " must not be negative.");
   bool fits = data.rank() >= ids.rank();
   for (int d = 0; fits && d < ids.rank(); ++d) fits = data.dim(d) == ids.dim(d);
@@ -110,7 +110,7 @@ class Cumulate : public Kernel {
       : exclusive_(init.attr<bool>("exclusive")), reverse_(init.attr<bool>("reverse")) {}
   Status compute(KernelContext& ctx) override {
     const Tensor& input = ctx.input(0);
-    TUTTI_ASSIGN_OR_RETURN(const std::int64_t axis, read_integer(ctx.input(1), "axis"));
+    TUTTI_ASSIGN_OR_RETURN(const std::int64_t axis, read_scalar_integer(ctx.input(1), "axis"));
     TUTTI_ASSIGN_OR_RETURN(const int at, normalise_axis(axis, input.rank()));
     TUTTI_ASSIGN_OR_RETURN(Tensor * out, ctx.forward_or_allocate(0, 0, input.shape()));
     if (out->num_elements() == 0) return {};

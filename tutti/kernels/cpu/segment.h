@@ -1,4 +1,4 @@
-// Kernels that sum along groups of rows, or along a dimension as it grows.
+// Kernels that sum along groups of rows, or sum and multiply along a dimension as it grows.
 #pragma once
 
 #include "tutti/kernels/kernel.h"

@@ -1,6 +1,8 @@
 #include "tutti/kernels/cpu/select.h"
 
+#include <algorithm>
 #include <array>
+#include <complex>
 #include <utility>
 
 #include "tutti/kernels/cpu/broadcast.h"
@@ -57,13 +59,27 @@ void select_elements(const Broadcast<3>& walk, const KernelContext& context, Ten
                });
 }
 
+// Complex numbers have no order: as in TensorFlow, each part is held between the same parts of the bounds.
+template <typename R>
+void clip_parts(const Tensor& t, const Tensor& low, const Tensor& high, Tensor& out) {
+  using C = std::complex<R>;
+  const std::int64_t low_step = low.rank() == 0 ? 0 : 1;
+  const std::int64_t high_step = high.rank() == 0 ? 0 : 1;
+  for (std::int64_t i = 0; i < t.num_elements(); ++i) {
+    const C x = t.data<C>()[i], lower = low.data<C>()[i * low_step], upper = high.data<C>()[i * high_step];
+    out.data<C>()[i] = {std::max(std::min(x.real(), upper.real()), lower.real()),
+                        std::max(std::min(x.imag(), upper.imag()), lower.imag())};
+  }
+}
+
 class ClipByValueKernel : public Kernel {
  public:
   static Result<std::unique_ptr<Kernel>> create(const KernelInit& init) {
     const DType dtype = init.input_types[0].dtype;
     BinaryFunction minimum = BinaryFunction::find(BinaryOp::kMinimum, dtype);
     BinaryFunction maximum = BinaryFunction::find(BinaryOp::kMaximum, dtype);
-    if (!minimum || !maximum) return unimplemented("ClipByValue of ", dtype_name(dtype), " is not supported");
+    if ((!minimum || !maximum) && !is_complex(dtype))
+      return unimplemented("ClipByValue of ", dtype_name(dtype), " is not supported");
     return std::unique_ptr<Kernel>(new ClipByValueKernel(minimum, maximum));
   }
 
@@ -71,16 +87,18 @@ class ClipByValueKernel : public Kernel {
     const Tensor& t = context.input(0);
     for (int i = 1; i < 3; ++i) {
       const Shape& bound = context.input(i).shape();
-      if (bound.num_elements() != 1 && bound != t.shape()) {
+      if (bound.rank() != 0 && bound != t.shape()) {
         return invalid_argument("ClipByValue: ", i == 1 ? "clip_value_min" : "clip_value_max", " of shape ", bound,
                                 " must be a scalar or have the shape of the input, ", t.shape());
       }
     }
     // Not in place: the bounds may be the same memory as the input.
     TUTTI_ASSIGN_OR_RETURN(Tensor * out, context.allocate_output(0, t.shape()));
-    const std::int64_t size = minimum_.in_size();
     const Tensor& low = context.input(1);
     const Tensor& high = context.input(2);
+    if (t.dtype() == DType::kComplex64) return clip_parts<float>(t, low, high, *out), Status();
+    if (t.dtype() == DType::kComplex128) return clip_parts<double>(t, low, high, *out), Status();
+    const std::int64_t size = minimum_.in_size();
     const int low_step = low.shape() == t.shape() ? 1 : 0;
     const int high_step = high.shape() == t.shape() ? 1 : 0;
     parallel_for(context.team(), t.num_elements(), kElementGrain, [&](std::int64_t begin, std::int64_t end) {

@@ -43,7 +43,7 @@ Status rank_of(KernelContext& ctx) {
 Status reshape(KernelContext& ctx) {
   const Tensor& input = ctx.input(0);
   DimList dims;
-  if (ctx.input(1).rank() != 1) {
+  if (ctx.input(1).rank() > 1) {  // a scalar is a vector of one, as it was for the oldest graphs
     return invalid_argument("sizes input must be 1-D, not ", ctx.input(1).shape());
   }
   TUTTI_RETURN_IF_ERROR(read_dims(ctx.input(1), "shape", &dims));
@@ -201,7 +201,7 @@ Status invert_permutation(KernelContext& ctx) {
 }
 
 Status concat_offset(KernelContext& ctx) {
-  TUTTI_ASSIGN_OR_RETURN(const std::int64_t axis, read_integer(ctx.input(0), "concat_dim"));
+  TUTTI_ASSIGN_OR_RETURN(const std::int64_t axis, read_scalar_integer(ctx.input(0), "concat_dim"));
   DimList first;
   TUTTI_RETURN_IF_ERROR(read_dims(ctx.input(1), "shape", &first));
   TUTTI_ASSIGN_OR_RETURN(const int at, normalise_axis(axis, first.size));
@@ -237,10 +237,20 @@ std::int64_t aligned(const DimList& dims, int rank, int i) {
   return at < 0 ? 1 : dims[at];
 }
 
+Status check_vectors(KernelContext& ctx) {
+  for (int i = 0; i < 2; ++i) {
+    if (ctx.input(i).rank() != 1) {
+      return invalid_argument("In[", i, "] must be a vector, not of shape ", ctx.input(i).shape());
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 Status broadcast_args(KernelContext& ctx) {
   DimList a, b, out;
+  TUTTI_RETURN_IF_ERROR(check_vectors(ctx));
   TUTTI_RETURN_IF_ERROR(read_dims(ctx.input(0), "s0", &a));
   TUTTI_RETURN_IF_ERROR(read_dims(ctx.input(1), "s1", &b));
   const int rank = std::max(a.size, b.size);
@@ -255,6 +265,7 @@ Status broadcast_args(KernelContext& ctx) {
 
 Status broadcast_gradient_args(KernelContext& ctx) {
   DimList a, b, sum_a, sum_b;
+  TUTTI_RETURN_IF_ERROR(check_vectors(ctx));
   TUTTI_RETURN_IF_ERROR(read_dims(ctx.input(0), "s0", &a));
   TUTTI_RETURN_IF_ERROR(read_dims(ctx.input(1), "s1", &b));
   const int rank = std::max(a.size, b.size);

@@ -14,9 +14,9 @@ Status slice(KernelContext& ctx) {
   TUTTI_RETURN_IF_ERROR(read_dims(ctx.input(1), "begin", &begin));
   TUTTI_RETURN_IF_ERROR(read_dims(ctx.input(2), "size", &size));
   const int rank = input.rank();
-  if (begin.size != rank || size.size != rank) {
-    return invalid_argument("Expected begin and size arguments to be 1-D tensors of size ", rank, ", but got ",
-                            begin.size, " and ", size.size);
+  if (begin.size != rank || size.size != rank || ctx.input(1).rank() != 1 || ctx.input(2).rank() != 1) {
+    return invalid_argument("Expected begin and size arguments to be 1-D tensors of size ", rank, ", but got shapes ",
+                            ctx.input(1).shape(), " and ", ctx.input(2).shape());
   }
   bool only_first = rank > 0;  // whether just the first dimension is cut
   for (int d = 0; d < rank; ++d) {
@@ -174,7 +174,9 @@ Status pad(KernelContext& ctx) {
   TUTTI_ASSIGN_OR_RETURN(const Shape shape, Shape::create(dims.span()));
   TUTTI_ASSIGN_OR_RETURN(Tensor * out, ctx.allocate_output(0, shape));
   if (ctx.num_inputs() > 2) {
-    if (ctx.input(2).num_elements() != 1) return invalid_argument("constant_values must be a scalar");
+    if (ctx.input(2).rank() != 0) {
+      return invalid_argument("constant_values must be a scalar, not of shape ", ctx.input(2).shape());
+    }
     fill_elements(out->dtype(), out->raw(), ctx.input(2).raw(), out->num_elements());
   } else {
     zero_elements(out->dtype(), out->raw(), out->num_elements());

@@ -162,8 +162,8 @@ W field_binary(std::string_view op, W a, W b, double alpha) {
   if (op == "MulNoNan") return b == W(0) ? W(0) : a * b;
   if (op == "Xlogy") return a == W(0) ? W(0) : a * std::log(b);
   if (op == "Xdivy") return a == W(0) ? W(0) : a / b;
-  if (op == "SigmoidGrad") return b * y * (W(1) - y);
-  if (op == "TanhGrad") return b * (W(1) - y * y);
+  if (op == "SigmoidGrad") return b * a * (W(1) - a);
+  if (op == "TanhGrad") return b * (W(1) - a * a);
   if (op == "SqrtGrad") return W(0.5) * b / y;
   if (op == "RsqrtGrad") return W(-0.5) * b * y * y * y;
   if (op == "ReciprocalGrad" || op == "InvGrad") return -b * y * y;
@@ -307,16 +307,19 @@ Result<Tensors> select(const AttrMap& attrs, const Tensors& in) {
 
 Result<Tensors> clip_by_value(const AttrMap&, const Tensors& in) {
   for (int i = 1; i < 3; ++i) {
-    if (in[i].num_elements() != 1 && in[i].shape() != in[0].shape()) return invalid_argument("bounds do not fit");
+    if (in[i].rank() != 0 && in[i].shape() != in[0].shape()) return invalid_argument("bounds do not fit");
   }
   return with_wide(in[0].dtype(), [&](auto wide) -> Tensors {
     using W = decltype(wide);
     std::vector<W> out = load<W>(in[0]);
-    if constexpr (!kIsComplexW<W>) {
-      const std::vector<W> low = load<W>(in[1]), high = load<W>(in[2]);
-      for (std::size_t i = 0; i < out.size(); ++i) {
-        const W top = high[high.size() == 1 ? 0 : i], bottom = low[low.size() == 1 ? 0 : i];
-        out[i] = std::max(std::min(out[i], top), bottom);
+    const std::vector<W> low = load<W>(in[1]), high = load<W>(in[2]);
+    const auto clip = [](auto x, auto bottom, auto top) { return std::max(std::min(x, top), bottom); };
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      const W top = high[high.size() == 1 ? 0 : i], bottom = low[low.size() == 1 ? 0 : i];
+      if constexpr (kIsComplexW<W>) {
+        out[i] = {clip(out[i].real(), bottom.real(), top.real()), clip(out[i].imag(), bottom.imag(), top.imag())};
+      } else {
+        out[i] = clip(out[i], bottom, top);
       }
     }
     return {store(in[0].dtype(), in[0].shape(), out)};
@@ -410,15 +413,17 @@ W reduce(std::string_view op, const std::vector<W>& group, DType dtype) {
     if (op == "Max" || op == "Any") {
       return std::accumulate(group.begin(), group.end(), smallest<W>(dtype), [](W a, W b) { return std::max(a, b); });
     }
-    double squares = 0;
-    for (W x : group) squares += static_cast<double>(x) * static_cast<double>(x);
-    return static_cast<W>(std::sqrt(squares));
-  } else {
-    TUTTI_CHECK(op == "EuclideanNorm", op);
-    double squares = 0;
-    for (W x : group) squares += std::norm(x);
-    return std::sqrt(squares);
   }
+  TUTTI_CHECK(op == "EuclideanNorm", op);
+  double squares = 0;
+  for (W x : group) {
+    if constexpr (kIsComplexW<W>) {
+      squares += std::norm(x);
+    } else {
+      squares += static_cast<double>(x) * static_cast<double>(x);
+    }
+  }
+  return static_cast<W>(std::sqrt(squares));
 }
 
 ReferenceFn reduction_reference(std::string op) {
@@ -545,6 +550,14 @@ Result<Tensors> batch_matmul(const AttrMap& attrs, const Tensors& in) {
   TUTTI_ASSIGN_OR_RETURN(Tensor out,
                          multiply(in[0], in[1], attr_or(attrs, "adj_x", false), attr_or(attrs, "adj_y", false), true));
   return Tensors{out};
+}
+
+// The old form repeats no batch.
+Result<Tensors> batch_matmul_v1(const AttrMap& attrs, const Tensors& in) {
+  bool same = in[0].rank() == in[1].rank();
+  for (int d = 0; same && d < in[0].rank() - 2; ++d) same = in[0].dim(d) == in[1].dim(d);
+  if (!same) return invalid_argument("batches differ");
+  return batch_matmul(attrs, in);
 }
 
 // --- Networks. ---
@@ -700,7 +713,7 @@ std::map<std::string, ReferenceFn, std::less<>> all_references() {
   all["ArgMin"] = arg_reference(false);
   all["MatMul"] = matmul;
   all["_FusedMatMul"] = fused_matmul;
-  all["BatchMatMul"] = batch_matmul;
+  all["BatchMatMul"] = batch_matmul_v1;
   all["BatchMatMulV2"] = batch_matmul;
   all["BiasAdd"] = bias_add;
   all["BiasAddV1"] = bias_add;

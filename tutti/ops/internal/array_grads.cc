@@ -398,4 +398,14 @@ void cumsum_grad(GradContext& c) {
                {{"exclusive", c.attr<bool>("exclusive")}, {"reverse", !c.attr<bool>("reverse")}}));
 }
 
+// Every running product that x went into, divided by x; where x is 0 that has no value, and is taken as 0.
+void cumprod_grad(GradContext& c) {
+  const AttrMap same = {{"exclusive", c.attr<bool>("exclusive")}, {"reverse", c.attr<bool>("reverse")}};
+  const AttrMap back = {{"exclusive", c.attr<bool>("exclusive")}, {"reverse", !c.attr<bool>("reverse")}};
+  Output x = c.input(0);
+  Output axis = c.input(1);
+  Output sums = op1("Cumsum", {op1("Mul", {op1("Cumprod", {x, axis}, same), c.grad()}), axis}, back);
+  c.set(0, op1("DivNoNan", {sums, x}));
+}
+
 }  // namespace tutti::internal

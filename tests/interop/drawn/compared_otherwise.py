@@ -1,0 +1,42 @@
+"""Rows that are not drawn, and what compares them with TensorFlow, or why nothing has to."""
+
+CONTROL_FLOW = "loops and branches of control_flow_cases.py"
+GRAPHS = "every graph that TensorFlow writes has them"
+OWN = "Tutti's own; made by passes and gradients of graphs that are compared, with passes and without"
+TRANSPORT = "made when a graph is cut between devices; TensorFlow's clients do not send them"
+
+COMPARED_OTHERWISE = {
+    **dict.fromkeys(["Const", "Placeholder", "NoOp"], GRAPHS),
+    "PlaceholderV2": "as Placeholder; TensorFlow has withdrawn it",
+    "ControlTrigger": CONTROL_FLOW,
+    **dict.fromkeys(["Switch", "Merge", "Enter", "Exit", "NextIteration", "LoopCond", "RefSwitch", "RefMerge", "RefEnter",
+                     "RefExit", "RefNextIteration"], CONTROL_FLOW),
+    **dict.fromkeys(["If", "StatelessIf", "While", "StatelessWhile", "Case", "StatelessCase", "PartitionedCall",
+                     "StatefulPartitionedCall", "FakeParam"], CONTROL_FLOW),
+    **dict.fromkeys(["_Arg", "_Retval", "_ArrayToList", "_ListToArray", "_FusedElementwise", "_FusedMatMul", "_ProdGrad"],
+                    OWN),
+    **dict.fromkeys(["_Send", "_Recv", "_HostSend", "_HostRecv"], TRANSPORT),
+    # Which element comes out of a shuffling queue is not promised; what goes in comes out, as its unit tests check.
+    **dict.fromkeys(["RandomShuffleQueue", "RandomShuffleQueueV2"], "tests/kernels and tests/ops of queues"),
+    # Files: written here and read by TensorFlow, and the other way round.
+    **dict.fromkeys(["SaveV2", "RestoreV2", "MergeV2Checkpoints", "Save", "SaveSlices", "Restore", "RestoreSlice"],
+                    "checkpoint comparison of tests/interop"),
+    **dict.fromkeys(["ReadFile", "WriteFile", "MatchingFiles"], "tests/ops of files"),
+    "InitializeTableFromTextFile": "tests/ops of tables: it reads a file",
+    "InitializeTableFromTextFileV2": "tests/ops of tables: it reads a file",
+    "ImageSummary": "tests/ops of summaries: PNG bytes depend on the compressor",
+    "PrintV2": "writes to standard error; tests/ops",
+    "Timestamp": "tells the time",
+    # Reasons as for MutableHashTableV2, whose ops are drawn.
+    **dict.fromkeys(["MutableHashTableOfTensors", "MutableHashTableOfTensorsV2", "MutableDenseHashTable",
+                     "MutableDenseHashTableV2"], "tests/ops of tables"),
+}
+
+
+def types_left_out(op, types):
+    """Why an op is not compared in these types, in which TensorFlow has a kernel and Tutti has none; else None."""
+    if "Apply" in op and types.get("T", "").startswith("complex"):
+        return "optimiser updates of complex variables"
+    if op in ("Add", "ScatterNd") and types["T"] == "string":
+        return "sums of strings"
+    return None
