@@ -121,6 +121,26 @@ TEST_F(RefVariableOps, ScattersAgainstARowLoop) {
   }
 }
 
+TEST_F(RefVariableOps, ScattersByCoordinates) {
+  Value v = variable("v", DType::kFloat, PartialShape{2, 3});
+  ASSERT_TRUE(update("Assign", v, {Tensor::of<float>({2, 3}, {1, 2, 3, 4, 5, 6})}).ok());
+  const Tensor pinned = read(v);
+  const Tensor twice = Tensor::of<std::int32_t>({2, 2}, {1, 2, 1, 2});
+  ASSERT_TRUE(update("ScatterNdAdd", v, {twice, f32({10, 20})}).ok());
+  ASSERT_TRUE(update("ScatterNdSub", v, {Tensor::of<std::int32_t>({1, 2}, {0, 0}), f32({5})}).ok());
+  ASSERT_TRUE(update("ScatterNdUpdate", v, {Tensor(DType::kInt32, {0, 2}), f32({})}).ok());
+  expect_is(read(v), Tensor::of<float>({2, 3}, {-4, 2, 3, 4, 5, 36}));
+  ASSERT_TRUE(
+      update("ScatterNdUpdate", v, {Tensor::of<std::int32_t>({1, 1}, {1}), Tensor::of<float>({1, 3}, {7, 8, 9})}).ok());
+  const Tensor expected = Tensor::of<float>({2, 3}, {-4, 2, 3, 7, 8, 9});
+  expect_is(read(v), expected);
+  EXPECT_EQ(update("ScatterNdAdd", v, {Tensor::of<std::int32_t>({2, 2}, {0, 0, 1, 3}), f32({1, 1})}),
+            invalid_argument("indices[1] = [1, 3] does not index into shape [2,3]"));
+  EXPECT_EQ(update("ScatterNdAdd", v, {twice, f32({1})}).code(), Code::kInvalidArgument);
+  expect_is(read(v), expected);
+  expect_is(pinned, Tensor::of<float>({2, 3}, {1, 2, 3, 4, 5, 6}));
+}
+
 TEST_F(RefVariableOps, IntegerDivisionByZero) {
   Value v = variable("v", DType::kInt32);
   ASSERT_TRUE(update("Assign", v, {i32({INT32_MIN, 7})}).ok());
