@@ -36,7 +36,7 @@ def ensure_shape(draw, op, types):
     return Arguments({"shape": asked}, input=draw.values(types["T"], shape))
 
 
-@arguments("CheckNumerics")
+@arguments("CheckNumerics", "CheckNumericsV2")
 def check_numerics(draw, op, types):
     x = draw.values(types["T"], draw.shape())
     if draw.chance(0.3):
@@ -298,6 +298,19 @@ def scatter_nd(draw, op, types):
     indices, inner = _coordinates(draw, shape, types["Tindices"])
     return Arguments(indices=indices, updates=draw.values(types["T"], inner),
                      shape=index_array(shape, types["Tindices"]), fixed=["indices", "shape"])
+
+
+@arguments("SparseToDense")
+def sparse_to_dense(draw, op, types):
+    shape = draw.shape(min_rank=1, max_rank=3, empty=False)
+    total = int(np.prod(shape))
+    places = np.sort(draw.rng.permutation(total)[:draw.integer(0, total)])
+    indices = np.stack(np.unravel_index(places, shape), -1) if len(places) else np.zeros((0, len(shape)))
+    values = draw.values(types["T"], draw.choice([(len(places),), ()]))
+    return Arguments({"validate_indices": True}, sparse_indices=index_array(indices, types["Tindices"]),
+                     output_shape=index_array(shape, types["Tindices"]), sparse_values=values,
+                     default_value=draw.values(types["T"], ()), fixed=["sparse_indices", "output_shape"],
+                     differentiable=False)
 
 
 @arguments("TensorScatterUpdate", "TensorScatterAdd", "TensorScatterSub", "TensorScatterMin", "TensorScatterMax")

@@ -193,6 +193,20 @@ def depthwise(draw, op, types):
                      filter=draw.values(types["T"], window.kernel + [channels, draw.integer(1, 3)], -2, 2))
 
 
+@arguments("DepthwiseConv2dNativeBackpropInput", "DepthwiseConv2dNativeBackpropFilter")
+def depthwise_backprop(draw, op, types):
+    window = _conv_window(draw)
+    window.stride[1] = window.stride[0]
+    channels, multiplier = draw.integer(1, 4), draw.integer(1, 3)
+    image, weights = window.input_shape(channels), window.kernel + [channels, multiplier]
+    backprop = draw.values(types["T"], window.output_shape(channels * multiplier), -2, 2)
+    if op.endswith("Input"):
+        return Arguments(window.attrs(), input_sizes=np.array(image, np.int32),
+                         filter=draw.values(types["T"], weights, -2, 2), out_backprop=backprop, fixed=["input_sizes"])
+    return Arguments(window.attrs(), input=draw.values(types["T"], image, -2, 2),
+                     filter_sizes=np.array(weights, np.int32), out_backprop=backprop, fixed=["filter_sizes"])
+
+
 def _pool_window(draw, paddings=("SAME", "VALID")):
     return _Window(draw, ["NHWC"], list(paddings), dilated=False)
 
@@ -259,6 +273,43 @@ def max_pool_grad(draw, op, types):
     return Arguments(attrs, orig_input=image, orig_output=pooled, grad=grad, differentiable=op == "MaxPoolGrad")
 
 
+@arguments("MaxPoolGradV2", "MaxPoolGradGradV2")
+def max_pool_grad_v2(draw, op, types):
+    drawn = max_pool_grad(draw, op[:-2], types)
+    drawn.attrs.pop("explicit_paddings", None)
+    for name in ("ksize", "strides"):
+        drawn.inputs[name] = np.array(drawn.attrs.pop(name), np.int32)
+        drawn.fixed.add(name)
+    drawn.differentiable = False
+    return drawn
+
+
+def _argmax_attrs(window):
+    attrs = _pool_attrs(window, with_explicit=False)
+    attrs.pop("data_format")
+    return attrs
+
+
+@arguments("MaxPoolWithArgmax")
+def max_pool_with_argmax(draw, op, types):
+    window = _pool_window(draw)
+    image = draw.values(types["T"], window.input_shape(draw.integer(1, 3)))
+    attrs = {**_argmax_attrs(window), "include_batch_in_index": draw.chance(0.5),
+             "Targmax": tf_type(types["Targmax"])}
+    return Arguments(attrs, input=image)
+
+
+@arguments("MaxPoolGradWithArgmax")
+def max_pool_grad_with_argmax(draw, op, types):
+    window = _pool_window(draw)
+    image = draw.values(types["T"], window.input_shape(draw.integer(1, 3)))
+    pooled = window.output_shape(image.shape[3])
+    grad = draw.values(types["T"], pooled)
+    argmax = draw.integers(0, max(image.size // max(window.batch, 1) - 1, 0), pooled, types["Targmax"])
+    return Arguments(_argmax_attrs(window), input=image, grad=grad, argmax=argmax, fixed=["argmax"],
+                     differentiable=False, spoilable=False)
+
+
 # --- Batch normalisation. ---
 
 
@@ -293,6 +344,15 @@ def fused_batch_norm_grad(draw, op, types):
     return Arguments(attrs, y_backprop=draw.values(types["T"], shape), x=x,
                      scale=draw.values(u if op != "FusedBatchNormGrad" else types["T"], (channels,), 0.5, 2), **reserve,
                      differentiable=False)
+
+
+@arguments("LRNGrad")
+def lrn_grad(draw, op, types):
+    shape = (draw.integer(1, 2), 2, 2, draw.integer(1, 6))
+    x = draw.values(types["T"], shape, 0.25, 3)
+    return Arguments({"depth_radius": 2, "bias": 1.0, "alpha": 0.5, "beta": 1.0},
+                     input_grads=draw.values(types["T"], shape), input_image=x, output_image=(x / 2).astype(x.dtype),
+                     differentiable=False, spoilable=False)
 
 
 @arguments("LRN")

@@ -85,7 +85,7 @@ def temporary_variable(script, op, types):
 
 
 @scripts("ScatterNdUpdate", "ScatterNdAdd", "ScatterNdSub", "ResourceScatterNdUpdate", "ResourceScatterNdAdd",
-         "ResourceScatterNdSub")
+         "ResourceScatterNdSub", "ResourceScatterNdMin", "ResourceScatterNdMax", "ScatterNdMin", "ScatterNdMax")
 def scatter_nd_variable(script, op, types):
     draw = script.draw
     variables = Variables(script, resources=op.startswith("Resource"))

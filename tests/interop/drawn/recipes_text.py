@@ -146,6 +146,19 @@ def tensor_summary(draw, op, types):
                      serialized_summary_metadata=np.array(b"", object), differentiable=False)
 
 
+@arguments("TensorSummary")
+def tensor_summary_v1(draw, op, types):
+    return Arguments({"description": "d", "labels": ["a"], "display_name": "n"},
+                     tensor=draw.values(types["T"], draw.shape()), differentiable=False)
+
+
+@arguments("DecodeBase64")
+def decode_base64(draw, op, types):
+    words = [b"", b"VHV0dGk", b"AP8", b"_-8", b"!bad!"][:5 if draw.chance(0.3) else 4]
+    shape = draw.shape()
+    return Arguments(input=np.array([draw.choice(words) for _ in range(int(np.prod(shape)))], object).reshape(shape))
+
+
 @scripts("MergeSummary")
 def merge_summary(script, op, types):
     draw = script.draw

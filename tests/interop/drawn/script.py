@@ -148,9 +148,9 @@ class Case:
             ys = [y for y, _ in ys]
             try:
                 grads = tf1.gradients(ys, xs, grad_ys=grad_ys)
+                grads = [None if g is None else tf.identity(tf.convert_to_tensor(g)) for g in grads]
             except (LookupError, ValueError, TypeError, NotImplementedError, AttributeError, AssertionError):
                 return  # TensorFlow has no gradient here
-            grads = [None if g is None else tf.identity(tf.convert_to_tensor(g)) for g in grads]
         present = [g for g in grads if g is not None]
         try:
             values = dict(zip([g.name for g in present], session.run(present, self.script.feeds)))

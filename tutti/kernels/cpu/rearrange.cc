@@ -114,6 +114,10 @@ Status broadcast_to(KernelContext& ctx) {
 Status reverse(KernelContext& ctx) {
   const Tensor& input = ctx.input(0);
   const int rank = input.rank();
+  if (rank == 0) {  // TensorFlow does not look at the axes then
+    ctx.set_output(0, input);
+    return {};
+  }
   DimList axes;
   TUTTI_RETURN_IF_ERROR(read_dims(ctx.input(1), "axis", &axes));
   std::array<bool, kMaxRank> flip{};
