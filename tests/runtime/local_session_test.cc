@@ -303,6 +303,18 @@ TEST_F(LocalSessionTest, AnAbandonedPartialRunDoesNotKeepTheSessionOpen) {
   EXPECT_TRUE(session.close().ok());
 }
 
+TEST_F(LocalSessionTest, APartialRunMayFetchWhatItFeeds) {
+  Output a = placeholder(graph_, DType::kFloat, PartialShape::scalar(), "a");
+  Output b = a * 2.0;
+  LocalSession session(graph_);
+  auto handle = session.partial_run_setup({.feeds = {"a:0"}, .fetches = {"a:0", b.name()}});
+  ASSERT_TRUE(handle.ok()) << handle.status().to_string();
+  auto out = session.partial_run(*handle, {{a, Tensor::scalar(3.0f)}}, {a, b});
+  ASSERT_TRUE(out.ok()) << out.status().to_string();
+  EXPECT_EQ((*out)[0].scalar<float>(), 3.0f);
+  EXPECT_EQ((*out)[1].scalar<float>(), 6.0f);
+}
+
 TEST_F(LocalSessionTest, TracesNameEveryNode) {
   Output x = placeholder(graph_, DType::kFloat, PartialShape::scalar(), "x");
   Output y = x * x;

@@ -27,7 +27,7 @@ class PartialRun {
   // The step has ended.
   void end(Cancellation& step, Status status);
 
-  // Gives feeds, then waits for fetches. Errors name the feed or fetch that is unknown, came twice, or still
+  // Gives feeds, then waits for fetches. Errors name the feed or fetch that is unknown, came twice, does not fit, still
   // needs a feed that was not given.
   Result<std::vector<Tensor>> run(const Feeds& feeds, const std::vector<TensorName>& fetches);
   // Every fetch was taken.
@@ -36,18 +36,26 @@ class PartialRun {
   bool over() const;
 
  private:
+  struct Feed {
+    std::string key;  // of the rendezvous
+    DType dtype;
+  };
+  struct Fetch {
+    std::string key;
+    std::set<std::string> needs;  // feeds
+  };
+
   PartialRun() = default;
   Status check(const Feeds& feeds, const std::vector<TensorName>& fetches) TUTTI_REQUIRES(mu_);
+  Result<std::vector<Tensor>> receive(const std::vector<TensorName>& fetches);
 
-  std::map<std::string, std::string> keys_;                      // feed or fetch -> rendezvous key
-  std::map<std::string, std::set<std::string>> feeds_of_fetch_;  // what each fetch needs
-  std::map<std::string, DType> feed_types_;
+  std::map<std::string, Feed> feeds_;
+  std::map<std::string, Fetch> fetches_;
   Cancellation waiting_;  // of those who wait for fetches; before rendezvous_, which answers them when it goes
   LocalRendezvous rendezvous_;
   Cancellation::Token token_ = 0;
 
   mutable Mutex mu_;
-  CondVar fetched_;
   Status status_ TUTTI_GUARDED_BY(mu_);
   std::set<std::string> given_ TUTTI_GUARDED_BY(mu_);
   std::set<std::string> taken_ TUTTI_GUARDED_BY(mu_);
