@@ -315,6 +315,20 @@ TEST_F(LocalSessionTest, APartialRunMayFetchWhatItFeeds) {
   EXPECT_EQ((*out)[1].scalar<float>(), 6.0f);
 }
 
+TEST_F(LocalSessionTest, PartialRunsCheckTheShapesOfFeeds) {
+  Output a = placeholder(graph_, DType::kFloat, {-1, 3}, "a");
+  Output b = a * 2.0;
+  LocalSession session(graph_);
+  auto handle = session.partial_run_setup({.feeds = {"a:0"}, .fetches = {b.name()}});
+  ASSERT_TRUE(handle.ok()) << handle.status().to_string();
+  auto wrong = session.partial_run(*handle, {{a, Tensor(DType::kFloat, {2, 4})}}, {b});
+  EXPECT_EQ(wrong.status().code(), Code::kInvalidArgument);
+  EXPECT_HAS(wrong.status().message(), "feed \"a:0\": shape [2,4] does not fit [?,3]");
+  auto right = session.partial_run(*handle, {{a, Tensor(DType::kFloat, {2, 3})}}, {b});
+  ASSERT_TRUE(right.ok()) << right.status().to_string();
+  EXPECT_EQ((*right)[0].shape(), (Shape{2, 3}));
+}
+
 TEST_F(LocalSessionTest, TracesNameEveryNode) {
   Output x = placeholder(graph_, DType::kFloat, PartialShape::scalar(), "x");
   Output y = x * x;

@@ -55,6 +55,7 @@ Result<std::unique_ptr<PartialRun>> PartialRun::create(const Signature& signatur
     const std::string& feed = signature.feeds[i];
     Node& arg = *body.args[i];
     const DType dtype = arg.output_types()[0].dtype;
+    const PartialShape shape = arg.output_shape(0);
     AttrMap attrs = boundary_attrs(device, str_cat("feed:", feed));
     attrs["tensor_type"] = dtype;
     TUTTI_ASSIGN_OR_RETURN(Node * recv,
@@ -62,7 +63,7 @@ Result<std::unique_ptr<PartialRun>> PartialRun::create(const Signature& signatur
     graph.replace_uses(arg.output(0), recv->output(0));
     graph.remove(arg);
     feed_of[recv] = feed;
-    run->feeds_[feed] = {.key = key_of(device, str_cat("feed:", feed)), .dtype = dtype};
+    run->feeds_[feed] = {.key = key_of(device, str_cat("feed:", feed)), .dtype = dtype, .shape = shape};
   }
   for (std::size_t i = 0; i < signature.fetches.size(); ++i) {
     const std::string& fetch = signature.fetches[i];
@@ -104,10 +105,13 @@ Status PartialRun::check(const Feeds& feeds, const std::vector<TensorName>& fetc
     if (!given.insert(name.str()).second) {
       return invalid_argument("feed \"", printable(name.str()), "\" was given already");
     }
-    const DType dtype = feed->second.dtype;
+    const auto& [key, dtype, shape] = feed->second;
     if (dtype != value.dtype()) {
       return invalid_argument("feed \"", printable(name.str()), "\": expected ", dtype_name(dtype), ", got ",
                               dtype_name(value.dtype()));
+    }
+    if (!shape.compatible_with(value.shape())) {
+      return invalid_argument("feed \"", printable(name.str()), "\": shape ", value.shape(), " does not fit ", shape);
     }
   }
   std::set<std::string> taken = taken_;

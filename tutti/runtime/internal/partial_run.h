@@ -39,6 +39,7 @@ class PartialRun {
   struct Feed {
     std::string key;  // of the rendezvous
     DType dtype;
+    PartialShape shape;
   };
   struct Fetch {
     std::string key;
