@@ -329,6 +329,23 @@ TEST_F(LocalSessionTest, PartialRunsCheckTheShapesOfFeeds) {
   EXPECT_EQ((*right)[0].shape(), (Shape{2, 3}));
 }
 
+TEST_F(LocalSessionTest, APartialRunTellsThatAFetchWasNotTaken) {
+  Output a = placeholder(graph_, DType::kFloat, PartialShape::scalar(), "a");
+  Output take = placeholder(graph_, DType::kBool, PartialShape::scalar(), "take");
+  Node* branch = add_op(graph_, "Switch", {a, take});
+  Output taken = identity(branch->output(1), "taken");
+  Output untaken = identity(branch->output(0), "untaken");
+  LocalSession session(graph_);
+  auto handle = session.partial_run_setup({.feeds = {"a:0", "take:0"}, .fetches = {taken.name(), untaken.name()}});
+  ASSERT_TRUE(handle.ok()) << handle.status().to_string();
+  auto first = session.partial_run(*handle, {{a, Tensor::scalar(3.0f)}, {take, Tensor::scalar(true)}}, {taken});
+  ASSERT_TRUE(first.ok()) << first.status().to_string();
+  EXPECT_EQ((*first)[0].scalar<float>(), 3.0f);
+  auto second = session.partial_run(*handle, {}, {untaken});
+  EXPECT_EQ(second.status().code(), Code::kInvalidArgument);
+  EXPECT_HAS(second.status().message(), "The tensor returned for untaken:0 was not valid");
+}
+
 TEST_F(LocalSessionTest, TracesNameEveryNode) {
   Output x = placeholder(graph_, DType::kFloat, PartialShape::scalar(), "x");
   Output y = x * x;

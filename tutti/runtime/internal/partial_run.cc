@@ -165,7 +165,11 @@ Result<std::vector<Tensor>> PartialRun::receive(const std::vector<TensorName>& f
   arrivals->values.resize(fetches.size());
   for (std::size_t i = 0; i < fetches.size(); ++i) {
     const std::string& name = fetches[i].str();
-    rendezvous_.recv(fetches_.at(name).key, waiting_, [arrivals, i](Status status, Tensor value, bool) {
+    rendezvous_.recv(fetches_.at(name).key, waiting_, [arrivals, name, i](Status status, Tensor value, bool dead) {
+      if (status.ok() && dead) {
+        status = invalid_argument("The tensor returned for ", printable(name),
+                                  " was not valid: it lies on a branch that was not taken");
+      }
       MutexLock lock(arrivals->mu);
       arrivals->status.update(std::move(status));
       arrivals->values[i] = std::move(value);

@@ -28,7 +28,7 @@ class PartialRun {
   void end(Cancellation& step, Status status);
 
   // Gives feeds, then waits for fetches. Errors name the feed or fetch that is unknown, came twice, does not fit, still
-  // needs a feed that was not given.
+  // needs a feed that was not given, or lies on an untaken branch.
   Result<std::vector<Tensor>> run(const Feeds& feeds, const std::vector<TensorName>& fetches);
   // Every fetch was taken.
   bool complete() const;
