@@ -346,6 +346,27 @@ TEST_F(LocalSessionTest, APartialRunTellsThatAFetchWasNotTaken) {
   EXPECT_HAS(second.status().message(), "The tensor returned for untaken:0 was not valid");
 }
 
+TEST_F(LocalSessionTest, APartialRunGivesTheErrorsOfItsTargets) {
+  Output a = placeholder(graph_, DType::kFloat, PartialShape::scalar(), "a");
+  Output late = placeholder(graph_, DType::kFloat, PartialShape::scalar(), "late");
+  Output b = a * 2.0;
+  Output checked = op1("CheckNumerics", {late}, {{"message", "the target failed"}});
+  LocalSession session(graph_);
+  const Signature signature{
+      .feeds = {"a:0", "late:0"}, .fetches = {b.name()}, .targets = {std::string(checked.node->name())}};
+  for (float value : {1.0f, NAN}) {
+    auto handle = session.partial_run_setup(signature);
+    ASSERT_TRUE(handle.ok()) << handle.status().to_string();
+    auto first = session.partial_run(*handle, {{a, Tensor::scalar(3.0f)}}, {b});
+    ASSERT_TRUE(first.ok()) << "a feed is still missing: " << first.status().to_string();
+    auto last = session.partial_run(*handle, {{late, Tensor::scalar(value)}}, {});
+    EXPECT_EQ(last.ok(), !std::isnan(value)) << last.status().to_string();
+    if (!last.ok()) {
+      EXPECT_HAS(last.status().message(), "the target failed");
+    }
+  }
+}
+
 TEST_F(LocalSessionTest, TracesNameEveryNode) {
   Output x = placeholder(graph_, DType::kFloat, PartialShape::scalar(), "x");
   Output y = x * x;

@@ -191,9 +191,9 @@ Result<std::vector<Tensor>> LocalSession::Impl::partial_run(const std::string& h
   }
   if (!partial) return invalid_argument("there is no partial run \"", printable(handle), "\", or it has ended");
   Result<std::vector<Tensor>> results = partial->run(feeds, fetches);
-  if (!results.ok() || partial->complete()) {
+  if (partial->over()) {
     MutexLock lock(mu_);
-    if (partial->over()) partial_runs_.erase(handle);
+    partial_runs_.erase(handle);
   }
   return results;
 }

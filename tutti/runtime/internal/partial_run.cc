@@ -88,10 +88,11 @@ void PartialRun::watch(Cancellation& step) {
 
 void PartialRun::end(Cancellation& step, Status status) {
   if (token_ != 0) step.deregister(token_);
-  if (status.ok()) return;
-  rendezvous_.abort(status);
+  if (!status.ok()) rendezvous_.abort(status);
   MutexLock lock(mu_);
+  ended_ = true;
   status_.update(std::move(status));
+  changed_.notify_all();
 }
 
 Status PartialRun::check(const Feeds& feeds, const std::vector<TensorName>& fetches) {
@@ -148,6 +149,8 @@ Result<std::vector<Tensor>> PartialRun::run(const Feeds& feeds, const std::vecto
   if (!values.ok()) rendezvous_.abort(values.status());
   MutexLock lock(mu_);
   if (!values.ok()) status_.update(values.status());
+  // What only targets do has no fetch to fail: its errors are known when the step ends.
+  while (status_.ok() && complete() && !ended_) changed_.wait(mu_);
   if (!status_.ok()) return status_;
   return values;
 }
@@ -183,14 +186,9 @@ Result<std::vector<Tensor>> PartialRun::receive(const std::vector<TensorName>& f
   return std::move(arrivals->values);
 }
 
-bool PartialRun::complete() const {
-  MutexLock lock(mu_);
-  return taken_.size() == fetches_.size();
-}
-
 bool PartialRun::over() const {
   MutexLock lock(mu_);
-  return !status_.ok() || taken_.size() == fetches_.size();
+  return !status_.ok() || (complete() && ended_);
 }
 
 }  // namespace tutti::internal
