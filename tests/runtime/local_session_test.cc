@@ -367,6 +367,26 @@ TEST_F(LocalSessionTest, APartialRunGivesTheErrorsOfItsTargets) {
   }
 }
 
+TEST_F(LocalSessionTest, FailedPartialRunsGoButAreExplainedForAWhile) {
+  Output a = placeholder(graph_, DType::kFloat, PartialShape::scalar(), "a");
+  Output bad = op1("CheckNumerics", {constant(graph_, Tensor::scalar(NAN))}, {{"message", "the target failed"}});
+  LocalSession session(graph_, {.passes = {.fold_constants = false}});
+  std::vector<std::string> handles;
+  Output b = a * 2.0;
+  for (int i = 0; i < 100; ++i) {
+    auto handle = session.partial_run_setup(
+        {.feeds = {"a:0"}, .fetches = {b.name()}, .targets = {std::string(bad.node->name())}});
+    ASSERT_TRUE(handle.ok()) << handle.status().to_string();
+    handles.push_back(*handle);
+    // Waits until it has failed: the feed is refused then.
+    while (session.partial_run(*handle, {{"b:0", Tensor::scalar(1.0f)}}, {}).status().message().find("target failed") ==
+           std::string::npos) {
+    }
+  }
+  EXPECT_HAS(session.partial_run(handles.back(), {}, {}).status().message(), "the target failed");
+  EXPECT_HAS(session.partial_run(handles.front(), {}, {}).status().message(), "there is no partial run");
+}
+
 TEST_F(LocalSessionTest, TracesNameEveryNode) {
   Output x = placeholder(graph_, DType::kFloat, PartialShape::scalar(), "x");
   Output y = x * x;
