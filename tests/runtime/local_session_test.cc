@@ -342,6 +342,90 @@ TEST_F(LocalSessionTest, AnAbandonedPartialRunDoesNotKeepTheSessionOpen) {
   EXPECT_TRUE(session.close().ok());
 }
 
+TEST_F(LocalSessionTest, APartialRunMayFetchWhatItFeeds) {
+  Output a = placeholder(graph_, DType::kFloat, PartialShape::scalar(), "a");
+  Output b = a * 2.0;
+  LocalSession session(graph_);
+  auto handle = session.partial_run_setup({.feeds = {"a:0"}, .fetches = {"a:0", b.name()}});
+  ASSERT_TRUE(handle.ok()) << handle.status().to_string();
+  auto out = session.partial_run(*handle, {{a, Tensor::scalar(3.0f)}}, {a, b});
+  ASSERT_TRUE(out.ok()) << out.status().to_string();
+  EXPECT_EQ((*out)[0].scalar<float>(), 3.0f);
+  EXPECT_EQ((*out)[1].scalar<float>(), 6.0f);
+}
+
+TEST_F(LocalSessionTest, PartialRunsCheckTheShapesOfFeeds) {
+  Output a = placeholder(graph_, DType::kFloat, {-1, 3}, "a");
+  Output b = a * 2.0;
+  LocalSession session(graph_);
+  auto handle = session.partial_run_setup({.feeds = {"a:0"}, .fetches = {b.name()}});
+  ASSERT_TRUE(handle.ok()) << handle.status().to_string();
+  auto wrong = session.partial_run(*handle, {{a, Tensor(DType::kFloat, {2, 4})}}, {b});
+  EXPECT_EQ(wrong.status().code(), Code::kInvalidArgument);
+  EXPECT_HAS(wrong.status().message(), "feed \"a:0\": shape [2,4] does not fit [?,3]");
+  auto right = session.partial_run(*handle, {{a, Tensor(DType::kFloat, {2, 3})}}, {b});
+  ASSERT_TRUE(right.ok()) << right.status().to_string();
+  EXPECT_EQ((*right)[0].shape(), (Shape{2, 3}));
+}
+
+TEST_F(LocalSessionTest, APartialRunTellsThatAFetchWasNotTaken) {
+  Output a = placeholder(graph_, DType::kFloat, PartialShape::scalar(), "a");
+  Output take = placeholder(graph_, DType::kBool, PartialShape::scalar(), "take");
+  Node* branch = add_op(graph_, "Switch", {a, take});
+  Output taken = identity(branch->output(1), "taken");
+  Output untaken = identity(branch->output(0), "untaken");
+  LocalSession session(graph_);
+  auto handle = session.partial_run_setup({.feeds = {"a:0", "take:0"}, .fetches = {taken.name(), untaken.name()}});
+  ASSERT_TRUE(handle.ok()) << handle.status().to_string();
+  auto first = session.partial_run(*handle, {{a, Tensor::scalar(3.0f)}, {take, Tensor::scalar(true)}}, {taken});
+  ASSERT_TRUE(first.ok()) << first.status().to_string();
+  EXPECT_EQ((*first)[0].scalar<float>(), 3.0f);
+  auto second = session.partial_run(*handle, {}, {untaken});
+  EXPECT_EQ(second.status().code(), Code::kInvalidArgument);
+  EXPECT_HAS(second.status().message(), "The tensor returned for untaken:0 was not valid");
+}
+
+TEST_F(LocalSessionTest, APartialRunGivesTheErrorsOfItsTargets) {
+  Output a = placeholder(graph_, DType::kFloat, PartialShape::scalar(), "a");
+  Output late = placeholder(graph_, DType::kFloat, PartialShape::scalar(), "late");
+  Output b = a * 2.0;
+  Output checked = op1("CheckNumerics", {late}, {{"message", "the target failed"}});
+  LocalSession session(graph_);
+  const Signature signature{
+      .feeds = {"a:0", "late:0"}, .fetches = {b.name()}, .targets = {std::string(checked.node->name())}};
+  for (float value : {1.0f, NAN}) {
+    auto handle = session.partial_run_setup(signature);
+    ASSERT_TRUE(handle.ok()) << handle.status().to_string();
+    auto first = session.partial_run(*handle, {{a, Tensor::scalar(3.0f)}}, {b});
+    ASSERT_TRUE(first.ok()) << "a feed is still missing: " << first.status().to_string();
+    auto last = session.partial_run(*handle, {{late, Tensor::scalar(value)}}, {});
+    EXPECT_EQ(last.ok(), !std::isnan(value)) << last.status().to_string();
+    if (!last.ok()) {
+      EXPECT_HAS(last.status().message(), "the target failed");
+    }
+  }
+}
+
+TEST_F(LocalSessionTest, FailedPartialRunsGoButAreExplainedForAWhile) {
+  Output a = placeholder(graph_, DType::kFloat, PartialShape::scalar(), "a");
+  Output bad = op1("CheckNumerics", {constant(graph_, Tensor::scalar(NAN))}, {{"message", "the target failed"}});
+  LocalSession session(graph_, {.passes = {.fold_constants = false}});
+  std::vector<std::string> handles;
+  Output b = a * 2.0;
+  for (int i = 0; i < 100; ++i) {
+    auto handle = session.partial_run_setup(
+        {.feeds = {"a:0"}, .fetches = {b.name()}, .targets = {std::string(bad.node->name())}});
+    ASSERT_TRUE(handle.ok()) << handle.status().to_string();
+    handles.push_back(*handle);
+    // Waits until it has failed: the feed is refused then.
+    while (session.partial_run(*handle, {{"b:0", Tensor::scalar(1.0f)}}, {}).status().message().find("target failed") ==
+           std::string::npos) {
+    }
+  }
+  EXPECT_HAS(session.partial_run(handles.back(), {}, {}).status().message(), "the target failed");
+  EXPECT_HAS(session.partial_run(handles.front(), {}, {}).status().message(), "there is no partial run");
+}
+
 TEST_F(LocalSessionTest, TracesNameEveryNode) {
   Output x = placeholder(graph_, DType::kFloat, PartialShape::scalar(), "x");
   Output y = x * x;

@@ -89,9 +89,9 @@ class TransferTest : public ::testing::Test {
     Cancellation at_once;
     for (const auto& [name, value] : received) {
       bool arrived = false;
-      rendezvous.recv(key(name), at_once, [&](const Status&, Tensor v, bool dead) {
+      rendezvous.recv(key(name), at_once, [&arrived, to = value](const Status&, Tensor v, bool dead) {
         EXPECT_EQ(dead, !v.has_value());
-        *value = std::move(v);
+        *to = std::move(v);
         arrived = true;
       });
       EXPECT_TRUE(arrived) << name << " was never sent";

@@ -1,6 +1,7 @@
 #include "tutti/runtime/local_session.h"
 
 #include <atomic>
+#include <deque>
 #include <unordered_map>
 
 #include "tutti/graph/graph_def.h"
@@ -75,6 +76,8 @@ class LocalSession::Impl {
   Result<std::shared_ptr<LocalStep>> begin_step(const RunOptions& options);
   void count_out();
 
+  void drop_failed(const std::string& handle, const Status& cause);
+
   Graph& graph_;
   const std::shared_ptr<LocalRuntime> runtime_;
   const bool same_ops_;
@@ -90,6 +93,7 @@ class LocalSession::Impl {
   CallableId next_callable_ TUTTI_GUARDED_BY(mu_) = 1;
   std::unordered_map<CallableId, std::shared_ptr<const Callable>> callables_ TUTTI_GUARDED_BY(mu_);
   std::unordered_map<std::string, std::shared_ptr<internal::PartialRun>> partial_runs_ TUTTI_GUARDED_BY(mu_);
+  std::deque<std::pair<std::string, Status>> failed_partial_runs_ TUTTI_GUARDED_BY(mu_);  // the latest last
 };
 
 Result<FunctionBody> LocalSession::Impl::extract(const Signature& signature) {
@@ -191,6 +195,7 @@ Result<std::string> LocalSession::Impl::partial_run_setup(const Signature& signa
   shared->watch(*step->cancellation);
   step->start(std::move(executable), {},
               [this, shared, handle](LocalStep& ended, Status status, const std::vector<Tensor>&) {
+                if (!status.ok()) drop_failed(handle, status);
                 shared->end(*ended.cancellation, std::move(status));
                 arenas_.give_back(ended.detach());
                 count_out();
@@ -205,14 +210,26 @@ Result<std::vector<Tensor>> LocalSession::Impl::partial_run(const std::string& h
     MutexLock lock(mu_);
     auto it = partial_runs_.find(handle);
     if (it != partial_runs_.end()) partial = it->second;
+    for (const auto& [failed, cause] : failed_partial_runs_) {
+      if (failed == handle) return cause;
+    }
   }
   if (!partial) return invalid_argument("there is no partial run \"", printable(handle), "\", or it has ended");
   Result<std::vector<Tensor>> results = partial->run(feeds, fetches);
-  if (!results.ok() || partial->complete()) {
+  if (partial->over()) {
     MutexLock lock(mu_);
-    if (partial->over()) partial_runs_.erase(handle);
+    partial_runs_.erase(handle);
   }
   return results;
+}
+
+// A run that has failed goes at once, whether or not somebody asks for it again; its cause stays a while for who does.
+void LocalSession::Impl::drop_failed(const std::string& handle, const Status& cause) {
+  constexpr std::size_t kRemembered = 64;
+  MutexLock lock(mu_);
+  partial_runs_.erase(handle);
+  failed_partial_runs_.emplace_back(handle, cause);
+  if (failed_partial_runs_.size() > kRemembered) failed_partial_runs_.pop_front();
 }
 
 Status LocalSession::Impl::extend(std::string_view graph_def) {

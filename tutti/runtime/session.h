@@ -91,7 +91,8 @@ class Session {
                                            const RunOptions& options = {});
   virtual Status release_callable(CallableId callable) = 0;
 
-  // A step in several calls: names every feed and fetch of all of them; each is then given or taken once.
+  // A step in several calls: names every feed and fetch of all of them; each is then given or taken once. The call
+  // that gives or takes the last of them waits for the targets too and gives the step's status.
   virtual Result<std::string> partial_run_setup(const Signature& signature) = 0;
   virtual Result<std::vector<Tensor>> partial_run(const std::string& handle, const Feeds& feeds,
                                                   const std::vector<TensorName>& fetches) = 0;

@@ -55,6 +55,7 @@ Result<std::unique_ptr<PartialRun>> PartialRun::create(const Signature& signatur
     const std::string& feed = signature.feeds[i];
     Node& arg = *body.args[i];
     const DType dtype = arg.output_types()[0].dtype;
+    const PartialShape shape = arg.output_shape(0);
     AttrMap attrs = boundary_attrs(device, str_cat("feed:", feed));
     attrs["tensor_type"] = dtype;
     TUTTI_ASSIGN_OR_RETURN(Node * recv,
@@ -62,8 +63,7 @@ Result<std::unique_ptr<PartialRun>> PartialRun::create(const Signature& signatur
     graph.replace_uses(arg.output(0), recv->output(0));
     graph.remove(arg);
     feed_of[recv] = feed;
-    run->keys_[feed] = key_of(device, str_cat("feed:", feed));
-    run->feed_types_[feed] = dtype;
+    run->feeds_[feed] = {.key = key_of(device, str_cat("feed:", feed)), .dtype = dtype, .shape = shape};
   }
   for (std::size_t i = 0; i < signature.fetches.size(); ++i) {
     const std::string& fetch = signature.fetches[i];
@@ -73,8 +73,7 @@ Result<std::unique_ptr<PartialRun>> PartialRun::create(const Signature& signatur
         Node * send,
         graph.add_exact(
             {.op = "_Send", .name = boundary_name("_send/", fetch), .inputs = {retval.input(0)}, .attrs = attrs}));
-    run->feeds_of_fetch_[fetch] = feeds_behind(send, feed_of);
-    run->keys_[fetch] = key_of(device, str_cat("fetch:", fetch));
+    run->fetches_[fetch] = {.key = key_of(device, str_cat("fetch:", fetch)), .needs = feeds_behind(send, feed_of)};
     graph.remove(retval);
     body.targets.push_back(send);
   }
@@ -89,38 +88,43 @@ void PartialRun::watch(Cancellation& step) {
 
 void PartialRun::end(Cancellation& step, Status status) {
   if (token_ != 0) step.deregister(token_);
-  if (status.ok()) return;
-  rendezvous_.abort(status);
+  if (!status.ok()) rendezvous_.abort(status);
   MutexLock lock(mu_);
+  ended_ = true;
   status_.update(std::move(status));
+  changed_.notify_all();
 }
 
 Status PartialRun::check(const Feeds& feeds, const std::vector<TensorName>& fetches) {
   TUTTI_RETURN_IF_ERROR(status_);
   std::set<std::string> given = given_;
   for (const auto& [name, value] : feeds) {
-    auto type = feed_types_.find(name.str());
-    if (type == feed_types_.end()) {
+    auto feed = feeds_.find(name.str());
+    if (feed == feeds_.end()) {
       return invalid_argument("feed \"", printable(name.str()), "\" was not named in partial_run_setup");
     }
     if (!given.insert(name.str()).second) {
       return invalid_argument("feed \"", printable(name.str()), "\" was given already");
     }
-    if (type->second != value.dtype()) {
-      return invalid_argument("feed \"", printable(name.str()), "\": expected ", dtype_name(type->second), ", got ",
+    const auto& [key, dtype, shape] = feed->second;
+    if (dtype != value.dtype()) {
+      return invalid_argument("feed \"", printable(name.str()), "\": expected ", dtype_name(dtype), ", got ",
                               dtype_name(value.dtype()));
+    }
+    if (!shape.compatible_with(value.shape())) {
+      return invalid_argument("feed \"", printable(name.str()), "\": shape ", value.shape(), " does not fit ", shape);
     }
   }
   std::set<std::string> taken = taken_;
   for (const TensorName& name : fetches) {
-    auto needs = feeds_of_fetch_.find(name.str());
-    if (needs == feeds_of_fetch_.end()) {
+    auto fetch = fetches_.find(name.str());
+    if (fetch == fetches_.end()) {
       return invalid_argument("fetch \"", printable(name.str()), "\" was not named in partial_run_setup");
     }
     if (!taken.insert(name.str()).second) {
       return invalid_argument("fetch \"", printable(name.str()), "\" was taken already");
     }
-    for (const std::string& feed : needs->second) {
+    for (const std::string& feed : fetch->second.needs) {
       if (!given.contains(feed)) {
         return invalid_argument("fetch \"", printable(name.str()), "\" needs feed \"", printable(feed),
                                 "\", which was not given yet");
@@ -138,8 +142,20 @@ Result<std::vector<Tensor>> PartialRun::run(const Feeds& feeds, const std::vecto
     TUTTI_RETURN_IF_ERROR(check(feeds, fetches));
   }
   for (const auto& [name, value] : feeds) {
-    TUTTI_RETURN_IF_ERROR(rendezvous_.send(keys_.at(name.str()), value, false));
+    TUTTI_RETURN_IF_ERROR(rendezvous_.send(feeds_.at(name.str()).key, value, false));
   }
+  Result<std::vector<Tensor>> values = receive(fetches);
+  // One fetch that cannot be had ends the run: the step, and whoever waits for other fetches.
+  if (!values.ok()) rendezvous_.abort(values.status());
+  MutexLock lock(mu_);
+  if (!values.ok()) status_.update(values.status());
+  // What only targets do has no fetch to fail: its errors are known when the step ends.
+  while (status_.ok() && complete() && !ended_) changed_.wait(mu_);
+  if (!status_.ok()) return status_;
+  return values;
+}
+
+Result<std::vector<Tensor>> PartialRun::receive(const std::vector<TensorName>& fetches) {
   struct Arrivals {
     Mutex mu;
     CondVar changed;
@@ -151,7 +167,12 @@ Result<std::vector<Tensor>> PartialRun::run(const Feeds& feeds, const std::vecto
   arrivals->missing = fetches.size();
   arrivals->values.resize(fetches.size());
   for (std::size_t i = 0; i < fetches.size(); ++i) {
-    rendezvous_.recv(keys_.at(fetches[i].str()), waiting_, [arrivals, i](Status status, Tensor value, bool) {
+    const std::string& name = fetches[i].str();
+    rendezvous_.recv(fetches_.at(name).key, waiting_, [arrivals, name, i](Status status, Tensor value, bool dead) {
+      if (status.ok() && dead) {
+        status = invalid_argument("The tensor returned for ", printable(name),
+                                  " was not valid: it lies on a branch that was not taken");
+      }
       MutexLock lock(arrivals->mu);
       arrivals->status.update(std::move(status));
       arrivals->values[i] = std::move(value);
@@ -159,24 +180,15 @@ Result<std::vector<Tensor>> PartialRun::run(const Feeds& feeds, const std::vecto
       arrivals->changed.notify_one();
     });
   }
-  {
-    MutexLock lock(arrivals->mu);
-    while (arrivals->missing > 0) arrivals->changed.wait(arrivals->mu);
-    if (arrivals->status.ok()) return std::move(arrivals->values);
-  }
-  MutexLock lock(mu_);
-  status_.update(arrivals->status);
-  return status_;
-}
-
-bool PartialRun::complete() const {
-  MutexLock lock(mu_);
-  return taken_.size() == feeds_of_fetch_.size();
+  MutexLock lock(arrivals->mu);
+  while (arrivals->missing > 0 && arrivals->status.ok()) arrivals->changed.wait(arrivals->mu);
+  if (!arrivals->status.ok()) return arrivals->status;
+  return std::move(arrivals->values);
 }
 
 bool PartialRun::over() const {
   MutexLock lock(mu_);
-  return !status_.ok() || taken_.size() == feeds_of_fetch_.size();
+  return !status_.ok() || (complete() && ended_);
 }
 
 }  // namespace tutti::internal
