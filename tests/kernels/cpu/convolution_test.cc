@@ -36,9 +36,10 @@ constexpr ConvResult kAll[] = {ConvResult::kOutput, ConvResult::kInput, ConvResu
 
 // The result of one direction on given data.
 std::vector<float> run(const Convolution& convolution, ConvResult result, const ConvShape& s, int threads) {
+  Team team(threads);
   std::vector<float> x = random_floats(s.input_elements(), 1), w = random_floats(s.filter_elements(), 2),
                      y = random_floats(s.output_elements(), 3);
-  const Status status = convolution.run(s, {x.data(), w.data(), y.data()}, threads, heap_allocator());
+  const Status status = convolution.run(s, {x.data(), w.data(), y.data()}, team, heap_allocator());
   EXPECT_TRUE(status.ok()) << status.to_string();
   return result == ConvResult::kOutput ? y : result == ConvResult::kInput ? x : w;
 }

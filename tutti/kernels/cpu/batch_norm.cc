@@ -32,7 +32,7 @@ using Channels = std::vector<float>;
 // What both kernels do with x: statistics and maps by channel, on several threads.
 class ChannelWork {
  public:
-  ChannelWork(const Layout& layout, int threads) : l_(layout), threads_(threads) {}
+  ChannelWork(const Layout& layout, Team& team) : l_(layout), team_(team) {}
 
   std::vector<ChannelMoments> moments(const float* x) const {
     return sums<ChannelMoments>(
@@ -94,7 +94,7 @@ class ChannelWork {
     const std::size_t channels = static_cast<std::size_t>(l_.channels);
     std::vector<Sums> total(channels);
     if (l_.channels_first) {
-      parallel_for(threads_, l_.channels, channel_grain(), [&](std::int64_t begin, std::int64_t end) {
+      parallel_for(team_, l_.channels, channel_grain(), [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t c = begin; c < end; ++c) {
           for (std::int64_t n = 0; n < l_.batch; ++n) {
             plane(c, (n * l_.channels + c) * l_.plane, total[static_cast<std::size_t>(c)]);
@@ -103,10 +103,10 @@ class ChannelWork {
       });
       return total;
     }
-    const int pieces = parallel_pieces(threads_, l_.rows(), row_grain());
+    const int pieces = parallel_pieces(team_, l_.rows(), row_grain());
     std::vector<Sums> parts(channels * static_cast<std::size_t>(pieces));
     std::vector<float> room(channels * static_cast<std::size_t>(internal::kRoomPerChannel * pieces));
-    parallel_ranges(threads_, l_.rows(), row_grain(), [&](int piece, std::int64_t begin, std::int64_t end) {
+    parallel_ranges(team_, l_.rows(), row_grain(), [&](int piece, std::int64_t begin, std::int64_t end) {
       const std::size_t first = channels * static_cast<std::size_t>(piece);
       rows(begin, end - begin, room.data() + first * internal::kRoomPerChannel, parts.data() + first);
     });
@@ -117,17 +117,17 @@ class ChannelWork {
   template <typename Rows, typename Plane>
   void each_part(const Rows& rows, const Plane& plane) const {
     if (!l_.channels_first) {
-      parallel_for(threads_, l_.rows(), row_grain(),
+      parallel_for(team_, l_.rows(), row_grain(),
                    [&](std::int64_t begin, std::int64_t end) { rows(begin, end - begin); });
       return;
     }
-    parallel_for(threads_, l_.batch * l_.channels, plane_grain(), [&](std::int64_t begin, std::int64_t end) {
+    parallel_for(team_, l_.batch * l_.channels, plane_grain(), [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) plane(static_cast<std::size_t>(i % l_.channels), i * l_.plane);
     });
   }
 
   const Layout& l_;
-  const int threads_;
+  Team& team_;
   const BatchNormLoops loops_ = internal::find_batch_norm_loops();
 };
 
@@ -208,7 +208,7 @@ class BatchNormKernel : public Kernel {
     if (x.num_elements() == 0) return no_elements(context, layout.channels);
     TUTTI_ASSIGN_OR_RETURN(Tensor wide, widened(context, x, DType::kFloat));
     TUTTI_ASSIGN_OR_RETURN(Tensor to, wide_output(context, *y, DType::kFloat));
-    const ChannelWork work(layout, context.threads());
+    const ChannelWork work(layout, context.team());
     Statistics s;
     if (norm_.is_training) {
       TUTTI_ASSIGN_OR_RETURN(s, batch_statistics(context, work, wide));
@@ -346,7 +346,7 @@ class BatchNormGradKernel : public Kernel {
     TUTTI_ASSIGN_OR_RETURN(Tensor saved_mean, floats(context, 3));
     TUTTI_ASSIGN_OR_RETURN(Tensor saved_variance, floats(context, 4));
     const Channels mean(saved_mean.data<float>(), saved_mean.data<float>() + layout.channels);
-    const ChannelWork work(layout, context.threads());
+    const ChannelWork work(layout, context.team());
     const std::vector<ChannelGradSums> sums = work.grad_sums(dy.data<float>(), x.data<float>(), mean);
     Channels factor, shift, slope;
     std::vector<double> scale_grad, offset_grad;

@@ -29,6 +29,4 @@ KernelFactory recv_kernel();
 std::string rendezvous_key(const std::string& send_device, std::int64_t incarnation, const std::string& recv_device,
                            const std::string& tensor_name, const LoopPosition& loop = {});
 
-// DeepCopy: memory of its own.
-
 }  // namespace tutti::cpu

@@ -18,7 +18,7 @@ class ConvKernel : public Kernel {
              const void* output) const {
     // One of the three is the result; which one, `convolution_` knows.
     const ConvArrays arrays{const_cast<void*>(input), const_cast<void*>(filter), const_cast<void*>(output)};
-    return convolution_.run(shape, arrays, context.threads(), context.allocator()).with_context(name_);
+    return convolution_.run(shape, arrays, context.team(), context.allocator()).with_context(name_);
   }
 
   // That the gradient of the output has the shape that the convolution would give.

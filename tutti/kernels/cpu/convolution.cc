@@ -24,10 +24,10 @@ void* result_of(ConvResult result, const ConvArrays& a) {
 }
 
 template <typename T>
-Status run_unfolded(ConvResult result, const ConvShape& shape, const ConvArrays& a, int threads, Allocator& allocator) {
+Status run_unfolded(ConvResult result, const ConvShape& shape, const ConvArrays& a, Team& team, Allocator& allocator) {
   return internal::unfolded_convolution<T>(result, shape, static_cast<const T*>(a.input),
                                            static_cast<const T*>(a.filter), static_cast<const T*>(a.output),
-                                           static_cast<T*>(result_of(result, a)), threads, allocator);
+                                           static_cast<T*>(result_of(result, a)), team, allocator);
 }
 
 }  // namespace
@@ -43,7 +43,7 @@ Convolution::Convolution(DType dtype, ConvResult result) : dtype_(dtype), result
 }
 Convolution::~Convolution() = default;
 
-Status Convolution::run(const ConvShape& shape, const ConvArrays& arrays, int threads, Allocator& allocator) const {
+Status Convolution::run(const ConvShape& shape, const ConvArrays& arrays, Team& team, Allocator& allocator) const {
   const Sizes sizes(shape);
   if (sizes.input == 0 || sizes.filter == 0 || sizes.output == 0) {
     const std::int64_t count = result_ == ConvResult::kOutput  ? sizes.output
@@ -54,17 +54,17 @@ Status Convolution::run(const ConvShape& shape, const ConvArrays& arrays, int th
   }
   switch (dtype_) {
     case DType::kFloat:
-      return cache_->convolutions.run(shape, arrays, threads, allocator);
+      return cache_->convolutions.run(shape, arrays, team, allocator);
     case DType::kDouble:
-      return run_unfolded<double>(result_, shape, arrays, threads, allocator);
+      return run_unfolded<double>(result_, shape, arrays, team, allocator);
     case DType::kInt32:
-      return run_unfolded<std::int32_t>(result_, shape, arrays, threads, allocator);
+      return run_unfolded<std::int32_t>(result_, shape, arrays, team, allocator);
     default:
-      return run_widened(shape, arrays, threads, allocator);
+      return run_widened(shape, arrays, team, allocator);
   }
 }
 
-Status Convolution::run_widened(const ConvShape& shape, const ConvArrays& arrays, int threads,
+Status Convolution::run_widened(const ConvShape& shape, const ConvArrays& arrays, Team& team,
                                 Allocator& allocator) const {
   const ConvertFn widen = find_convert(dtype_, DType::kFloat);
   const ConvertFn narrow = find_convert(DType::kFloat, dtype_);
@@ -78,7 +78,7 @@ Status Convolution::run_widened(const ConvShape& shape, const ConvArrays& arrays
   TUTTI_ASSIGN_OR_RETURN(Tensor filter, wide(arrays.filter, sizes.filter, result_ == ConvResult::kFilter));
   TUTTI_ASSIGN_OR_RETURN(Tensor output, wide(arrays.output, sizes.output, result_ == ConvResult::kOutput));
   const ConvArrays floats{input.raw(), filter.raw(), output.raw()};
-  TUTTI_RETURN_IF_ERROR(cache_->convolutions.run(shape, floats, threads, allocator));
+  TUTTI_RETURN_IF_ERROR(cache_->convolutions.run(shape, floats, team, allocator));
   const Tensor& result = result_ == ConvResult::kOutput ? output : result_ == ConvResult::kInput ? input : filter;
   narrow(result.raw(), result_of(result_, arrays), result.num_elements());
   return {};

@@ -8,6 +8,7 @@
 #include "tutti/core/allocator.h"
 #include "tutti/core/dtype.h"
 #include "tutti/core/status.h"
+#include "tutti/core/team.h"
 #include "tutti/kernels/cpu/window.h"
 
 namespace tutti::cpu {
@@ -51,10 +52,10 @@ class Convolution {
   ~Convolution();
 
   // Writes the array of `result`, whatever it held. Dimensions may be 0. REQUIRES: element counts fit.
-  Status run(const ConvShape& shape, const ConvArrays& arrays, int threads, Allocator& allocator) const;
+  Status run(const ConvShape& shape, const ConvArrays& arrays, Team& team, Allocator& allocator) const;
 
  private:
-  Status run_widened(const ConvShape& shape, const ConvArrays& arrays, int threads, Allocator& allocator) const;
+  Status run_widened(const ConvShape& shape, const ConvArrays& arrays, Team& team, Allocator& allocator) const;
   struct FloatCache;
   const DType dtype_;
   const ConvResult result_;
@@ -67,7 +68,7 @@ class OneDnnConvolutions {
  public:
   explicit OneDnnConvolutions(ConvResult result);
   ~OneDnnConvolutions();
-  Status run(const ConvShape& shape, const ConvArrays& arrays, int threads, Allocator& allocator);
+  Status run(const ConvShape& shape, const ConvArrays& arrays, Team& team, Allocator& allocator);
   // Name of oneDNN's implementation, for tests: nothing with "ref" belongs on a hot path.
   static std::string implementation(ConvResult result, const ConvShape& shape);
 
@@ -79,7 +80,7 @@ class OneDnnConvolutions {
 // By products of unfolded windows, for T of double and int32. REQUIRES: no dimension of 0.
 template <typename T>
 Status unfolded_convolution(ConvResult result, const ConvShape& shape, const T* input, const T* filter, const T* output,
-                            T* to, int threads, Allocator& allocator);
+                            T* to, Team& team, Allocator& allocator);
 }  // namespace internal
 
 }  // namespace tutti::cpu

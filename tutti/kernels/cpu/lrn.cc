@@ -42,7 +42,7 @@ class LrnKernel : public Kernel {
     const std::int64_t n = first.dim(3);
     // A power costs as much as some thirty plain elements.
     const std::int64_t grain = std::max<std::int64_t>(1, kElementGrain / 32 / n);
-    parallel_for(context.threads(), first.num_elements() / n, grain, [&](std::int64_t begin, std::int64_t end) {
+    parallel_for(context.team(), first.num_elements() / n, grain, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin * n; i < end * n; i += n) {
         if (backward_) {
           differentiate(a.data<float>() + i, x.data<float>() + i, y.data<float>() + i, n, to.data<float>() + i);

@@ -2,6 +2,7 @@
 // own blocked layouts (measured on AVX-512: 14x14x32->64, 7x7x64->128, 56x56x64->64, 1x1, all three directions; with
 // reorders to blocked and back they are 5 to 50 % slower). The filter takes the layout it chooses: reordering it costs
 // little, and the plain one falls to slow kernels. NCHW is reordered to NHWC and back.
+#include <algorithm>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -18,8 +19,8 @@ using dnnl::prop_kind;
 
 // Primitives kept by one kernel. Shapes beyond that are built anew each time.
 constexpr std::size_t kMaxCached = 32;
-// Convolutions of fewer multiply-adds stay on one thread: waking a second one costs more.
-constexpr double kParallelWork = 500'000;
+// A piece of a convolution has at least this many multiply-adds: waking a second thread costs about as much.
+constexpr double kPieceWork = 250'000;
 
 memory::desc image(const ConvShape& s, bool input, bool channels_first) {
   const memory::dims dims{s.batch, input ? s.in_channels : s.out_channels, input ? s.rows.in : s.rows.out,
@@ -135,9 +136,8 @@ std::size_t rounded(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
 // One compiled convolution. Constant once made.
 class CompiledConvolution {
  public:
-  CompiledConvolution(ConvResult result, const ConvShape& s, int team)
+  CompiledConvolution(ConvResult result, const ConvShape& s)
       : shape(s),
-        threads(team),
         description_(describe(result, s)),
         input_(result == ConvResult::kInput ? DNNL_ARG_DIFF_SRC : DNNL_ARG_SRC, image(s, true, s.channels_first),
                description_.input, result == ConvResult::kInput),
@@ -178,7 +178,6 @@ class CompiledConvolution {
   }
 
   const ConvShape shape;
-  const int threads;
 
  private:
   const Description description_;
@@ -187,10 +186,18 @@ class CompiledConvolution {
   std::size_t room_bytes_ = 0;
 };
 
-int team_for(const ConvShape& s, int threads) {
+// Images of the batch that are worth a thread of their own.
+int count_pieces(const ConvShape& s, const Team& team) {
   const double work = static_cast<double>(s.output_elements()) * static_cast<double>(s.group_inputs()) *
                       static_cast<double>(s.rows.kernel * s.columns.kernel);
-  return onednn::set_team_size(work < kParallelWork ? 1 : threads);
+  const auto most = static_cast<int>(std::min<double>(team.size(), work / kPieceWork));
+  return static_cast<int>(std::max<std::int64_t>(1, std::min<std::int64_t>(most, s.batch)));
+}
+
+// The part of the arrays that images [begin, end) are.
+ConvArrays part_of(const ConvShape& s, const ConvArrays& whole, std::int64_t begin) {
+  return {static_cast<float*>(whole.input) + s.input_elements() / s.batch * begin, whole.filter,
+          static_cast<float*>(whole.output) + s.output_elements() / s.batch * begin};
 }
 
 }  // namespace
@@ -201,10 +208,10 @@ struct OneDnnConvolutions::State {
   Mutex mu;
   std::vector<std::shared_ptr<const CompiledConvolution>> compiled TUTTI_GUARDED_BY(mu);
 
-  std::shared_ptr<const CompiledConvolution> find(const ConvShape& shape, int threads) TUTTI_EXCLUDES(mu) {
+  std::shared_ptr<const CompiledConvolution> find(const ConvShape& shape) TUTTI_EXCLUDES(mu) {
     MutexLock lock(mu);
     for (const auto& c : compiled) {
-      if (c->threads == threads && c->shape == shape) return c;
+      if (c->shape == shape) return c;
     }
     return nullptr;
   }
@@ -212,24 +219,55 @@ struct OneDnnConvolutions::State {
     MutexLock lock(mu);
     if (compiled.size() < kMaxCached) compiled.push_back(std::move(c));
   }
+
+  // On the calling thread alone.
+  Status run(const ConvShape& shape, const ConvArrays& arrays, Allocator& allocator) {
+    // oneDNN reports what it cannot do or allocate by exceptions; none may leave a kernel.
+    try {
+      onednn::stay_on_this_thread();
+      std::shared_ptr<const CompiledConvolution> convolution = find(shape);
+      if (!convolution) {
+        convolution = std::make_shared<CompiledConvolution>(result, shape);
+        keep(convolution);
+      }
+      return convolution->run(arrays, allocator);
+    } catch (const dnnl::error& error) {
+      return internal_error("oneDNN failed on the convolution ", shape, ": ", error.what());
+    }
+  }
 };
 
 OneDnnConvolutions::OneDnnConvolutions(ConvResult result) : state_(std::make_unique<State>(result)) {}
 OneDnnConvolutions::~OneDnnConvolutions() = default;
 
-Status OneDnnConvolutions::run(const ConvShape& shape, const ConvArrays& arrays, int threads, Allocator& allocator) {
-  // oneDNN reports what it cannot do or allocate by exceptions; none may leave a kernel.
-  try {
-    const int team = team_for(shape, threads);
-    std::shared_ptr<const CompiledConvolution> compiled = state_->find(shape, team);
-    if (!compiled) {
-      compiled = std::make_shared<CompiledConvolution>(state_->result, shape, team);
-      state_->keep(compiled);
-    }
-    return compiled->run(arrays, allocator);
-  } catch (const dnnl::error& error) {
-    return internal_error("oneDNN failed on the convolution ", shape, ": ", error.what());
+// Each thread takes a part of the batch. Filters' gradients of the parts are added up in order.
+Status OneDnnConvolutions::run(const ConvShape& shape, const ConvArrays& arrays, Team& team, Allocator& allocator) {
+  const int pieces = count_pieces(shape, team);
+  if (pieces == 1) return state_->run(shape, arrays, allocator);
+  const bool sums = state_->result == ConvResult::kFilter;
+  const std::int64_t filter_size = shape.filter_elements();
+  BufferPtr partial;
+  if (sums) {
+    const std::size_t bytes = static_cast<std::size_t>((pieces - 1) * filter_size) * sizeof(float);
+    partial = allocator.allocate(bytes);
+    if (!partial) return resource_exhausted("convolution: no memory for ", bytes, " bytes of partial filters");
   }
+  std::vector<Status> ended(static_cast<std::size_t>(pieces));
+  team.run(pieces, [&](int i) {
+    const std::int64_t begin = shape.batch * i / pieces, end = shape.batch * (i + 1) / pieces;
+    ConvShape part = shape;
+    part.batch = end - begin;
+    ConvArrays its = part_of(shape, arrays, begin);
+    if (sums && i > 0) its.filter = static_cast<float*>(partial->data()) + (i - 1) * filter_size;
+    ended[static_cast<std::size_t>(i)] = state_->run(part, its, allocator);
+  });
+  for (const Status& status : ended) TUTTI_RETURN_IF_ERROR(status);
+  for (int i = 1; sums && i < pieces; ++i) {
+    float* sum = static_cast<float*>(arrays.filter);
+    const float* more = static_cast<const float*>(partial->data()) + (i - 1) * filter_size;
+    for (std::int64_t k = 0; k < filter_size; ++k) sum[k] += more[k];
+  }
+  return {};
 }
 
 std::string OneDnnConvolutions::implementation(ConvResult result, const ConvShape& shape) {

@@ -1,13 +1,11 @@
 // Float products on oneDNN's plain gemm, each call on one thread. Its matmul primitive is slower on one thread (by 7 %
 // over the products of an MLP step at batch 32, 4 % at 128: AVX-512, measured alternating), and its own threads are
 // OpenMP's, whose barriers stand still when the cores are shared with other processes.
-#include <omp.h>
-
 #include <algorithm>
 #include <atomic>
-#include <dnnl.hpp>
 
 #include "tutti/kernels/cpu/gemm.h"
+#include "tutti/kernels/cpu/internal/onednn.h"
 #include "tutti/kernels/cpu/parallel.h"
 
 namespace tutti::cpu::internal {
@@ -55,11 +53,6 @@ dnnl_status_t multiply_block(const GemmShape& s, const float* a, const float* b,
   return dnnl_success;
 }
 
-// A setting of the calling thread: oneDNN starts no threads of its own.
-void keep_onednn_on_this_thread() {
-  if (omp_get_max_threads() != 1) omp_set_num_threads(1);
-}
-
 }  // namespace
 
 Status onednn_gemm(const GemmShape& s, const float* a, const float* b, float* c, Team& team) {
@@ -73,7 +66,7 @@ Status onednn_gemm(const GemmShape& s, const float* a, const float* b, float* c,
   std::atomic<dnnl_status_t> failure = dnnl_success;
   parallel_for(team, units, static_cast<std::int64_t>(grain / kPieceUnit) + 1,
                [&](std::int64_t begin, std::int64_t end) {
-                 keep_onednn_on_this_thread();
+                 onednn::stay_on_this_thread();
                  const std::int64_t from = begin * kPieceUnit, to = std::min(size, end * kPieceUnit);
                  const Block block = by_rows ? Block{from, to - from, 0, s.n} : Block{0, s.m, from, to - from};
                  const dnnl_status_t status = multiply_block(s, a, b, c, block);

@@ -159,7 +159,7 @@ class PoolKernel : public Kernel {
     TUTTI_ASSIGN_OR_RETURN(Tensor from, widened(context, in, wide_));
     TUTTI_ASSIGN_OR_RETURN(Tensor to, wide_output(context, *out, wide_));
     const PoolShape& s = plan.shape;
-    parallel_for(context.threads(), s.batch * s.rows.out, grain_of(s.columns.in * s.channels * s.rows.kernel),
+    parallel_for(context.team(), s.batch * s.rows.out, grain_of(s.columns.in * s.channels * s.rows.kernel),
                  [&](std::int64_t begin, std::int64_t end) { loop_(s, from.raw(), to.raw(), begin, end); });
     narrow_into(to, *out);
     return {};
@@ -192,7 +192,7 @@ class MaxPoolGradKernel : public Kernel {
     TUTTI_ASSIGN_OR_RETURN(Tensor slope, widened(context, grad, wide_));
     TUTTI_ASSIGN_OR_RETURN(Tensor to, wide_output(context, *out, wide_));
     const PoolShape& s = plan.shape;
-    parallel_for(context.threads(), s.batch, grain_of(s.image_elements()), [&](std::int64_t begin, std::int64_t end) {
+    parallel_for(context.team(), s.batch, grain_of(s.image_elements()), [&](std::int64_t begin, std::int64_t end) {
       loop_(s, from.raw(), slope.raw(), to.raw(), begin, end);
     });
     narrow_into(to, *out);
@@ -226,7 +226,7 @@ class AvgPoolGradKernel : public Kernel {
     TUTTI_ASSIGN_OR_RETURN(Tensor from, widened(context, grad, wide_));
     TUTTI_ASSIGN_OR_RETURN(Tensor to, wide_output(context, *out, wide_));
     const PoolShape& s = plan.shape;
-    parallel_for(context.threads(), s.batch, grain_of(s.image_elements()),
+    parallel_for(context.team(), s.batch, grain_of(s.image_elements()),
                  [&](std::int64_t begin, std::int64_t end) { loop_(s, from.raw(), to.raw(), begin, end); });
     narrow_into(to, *out);
     return {};

@@ -77,7 +77,7 @@ class ApplyKernel : public Kernel {
       apply_dense(*update, grad, scalars, loop, context.team());
     } else {
       TUTTI_RETURN_IF_ERROR(check_sparse(update->old_value(0), grad, context.input(indices_)));
-      apply_rows(*update, grad, context.input(indices_), scalars, loop, context.threads());
+      apply_rows(*update, grad, context.input(indices_), scalars, loop, context.team());
     }
     update->commit();
     if (returns_ref_) context.set_output_ref(0, slots[0]);
@@ -186,13 +186,9 @@ class ApplyKernel : public Kernel {
   // New memory holds a copy of the old: rows are changed in place there. An index may repeat, and its updates go one
   // after the other; so each thread takes certain rows, in the order of the list, and not a part of the list.
   void apply_rows(VariableUpdate& update, const Tensor& grad, const Tensor& indices, const Scalars& scalars,
-                  UpdateLoop loop, int threads) const {
-    const int pieces = parallel_pieces(threads, grad.num_elements(), kElementGrain / 2);
-    parallel_for(pieces, pieces, 1, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t piece = begin; piece < end; ++piece) {
-        apply_rows_of(piece, pieces, update, grad, indices, scalars, loop);
-      }
-    });
+                  UpdateLoop loop, Team& team) const {
+    const int pieces = parallel_pieces(team, grad.num_elements(), kElementGrain / 2);
+    team.run(pieces, [&](int piece) { apply_rows_of(piece, pieces, update, grad, indices, scalars, loop); });
   }
 
   void apply_rows_of(std::int64_t piece, std::int64_t pieces, VariableUpdate& update, const Tensor& grad,

@@ -25,9 +25,9 @@ void add_to(T& to, T value) {
 template <typename T>
 class Unfolded {
  public:
-  Unfolded(const ConvShape& shape, int threads, Allocator& allocator)
+  Unfolded(const ConvShape& shape, Team& team, Allocator& allocator)
       : s_(shape),
-        threads_(threads),
+        team_(team),
         allocator_(allocator),
         places_(shape.rows.out * shape.columns.out),
         window_(shape.rows.kernel * shape.columns.kernel * shape.group_inputs()) {}
@@ -60,7 +60,7 @@ class Unfolded {
                 [&](std::int64_t cell, std::int64_t at, bool inside) { windows[cell] = inside ? input[at] : T{}; });
     copy_filter(filter, group);
     TUTTI_RETURN_IF_ERROR(gemm<T>({places_, s_.group_outputs(), window_}, windows, filter_.data<T>(), output_.data<T>(),
-                                  threads_, allocator_));
+                                  team_, allocator_));
     const T* product = output_.data<T>();
     for_outputs(image, group, [&](std::int64_t cell, std::int64_t at) { to[at] = product[cell]; });
     return {};
@@ -71,7 +71,7 @@ class Unfolded {
     for_outputs(image, group, [&](std::int64_t cell, std::int64_t at) { grad[cell] = output[at]; });
     copy_filter(filter, group);
     const GemmShape product{.m = places_, .n = window_, .k = s_.group_outputs(), .transpose_b = true};
-    TUTTI_RETURN_IF_ERROR(gemm<T>(product, grad, filter_.data<T>(), windows_.data<T>(), threads_, allocator_));
+    TUTTI_RETURN_IF_ERROR(gemm<T>(product, grad, filter_.data<T>(), windows_.data<T>(), team_, allocator_));
     const T* windows = windows_.data<T>();
     for_windows(image, group, [&](std::int64_t cell, std::int64_t at, bool inside) {
       if (inside) add_to(to[at], windows[cell]);
@@ -86,7 +86,7 @@ class Unfolded {
     T* grad = output_.data<T>();
     for_outputs(image, group, [&](std::int64_t cell, std::int64_t at) { grad[cell] = output[at]; });
     const GemmShape product{.m = window_, .n = s_.group_outputs(), .k = places_, .transpose_a = true};
-    TUTTI_RETURN_IF_ERROR(gemm<T>(product, windows, grad, filter_.data<T>(), threads_, allocator_));
+    TUTTI_RETURN_IF_ERROR(gemm<T>(product, windows, grad, filter_.data<T>(), team_, allocator_));
     const T* sum = filter_.data<T>();
     const std::int64_t n = s_.group_outputs();
     for (std::int64_t i = 0; i < window_; ++i) {
@@ -143,7 +143,7 @@ class Unfolded {
   }
 
   const ConvShape& s_;
-  const int threads_;
+  Team& team_;
   Allocator& allocator_;
   const std::int64_t places_;
   const std::int64_t window_;  // elements of one window
@@ -156,13 +156,13 @@ class Unfolded {
 
 template <typename T>
 Status unfolded_convolution(ConvResult result, const ConvShape& shape, const T* input, const T* filter, const T* output,
-                            T* to, int threads, Allocator& allocator) {
+                            T* to, Team& team, Allocator& allocator) {
   std::int64_t unfolded = 0;
   const std::int64_t places = shape.rows.out * shape.columns.out;
   if (__builtin_mul_overflow(places, shape.filter_elements() / shape.out_channels, &unfolded)) {
     return resource_exhausted("convolution ", shape, ": its windows have too many elements");
   }
-  return Unfolded<T>(shape, threads, allocator).run(result, input, filter, output, to);
+  return Unfolded<T>(shape, team, allocator).run(result, input, filter, output, to);
 }
 
 template Status unfolded_convolution(ConvResult, const ConvShape&, const double*, const double*, const double*, double*,

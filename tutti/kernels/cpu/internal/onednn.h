@@ -1,9 +1,8 @@
-// What every use of oneDNN needs: an engine, a stream, the size of the team, and arguments from step memory.
+// What every use of oneDNN needs: an engine, a stream, and to stay on its thread.
 #pragma once
 
 #include <omp.h>
 
-#include <algorithm>
 #include <dnnl.hpp>
 
 namespace tutti::cpu::internal::onednn {
@@ -20,16 +19,10 @@ inline dnnl::stream& stream() {
   return own;
 }
 
-// The team size is a setting of the calling thread, read when a primitive is made and when it runs. Returns what it is
-// now.
-inline int set_team_size(int threads) {
-#if defined(__SANITIZE_THREAD__)
-  // libgomp is not instrumented: its barriers would be reported as races.
-  threads = 1;
-#endif
-  threads = std::max(threads, 1);
-  if (omp_get_max_threads() != threads) omp_set_num_threads(threads);
-  return threads;
+// A setting of the calling thread: oneDNN starts no threads of its own, whose barriers (OpenMP's) stand still when the
+// cores are shared with other processes. Kernels cut their work for a Team instead.
+inline void stay_on_this_thread() {
+  if (omp_get_max_threads() != 1) omp_set_num_threads(1);
 }
 
 }  // namespace tutti::cpu::internal::onednn
