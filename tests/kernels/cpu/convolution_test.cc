@@ -84,7 +84,7 @@ TEST(Convolution, MoreShapesThanAreKept) {
     for (std::int64_t size = 3; size < 45; ++size) {
       const ConvShape s = same(1, size, 1, 1, 1);
       std::vector<float> x = random_floats(s.input_elements(), 1), w{2}, y(x.size());
-      ASSERT_TRUE(convolution.run(s, {x.data(), w.data(), y.data()}, 1, heap_allocator()).ok());
+      ASSERT_TRUE(convolution.run(s, {x.data(), w.data(), y.data()}, Team::alone(), heap_allocator()).ok());
       for (std::size_t i = 0; i < x.size(); ++i) ASSERT_EQ(y[i], 2 * x[i]);
     }
   }
@@ -94,7 +94,7 @@ TEST(Convolution, RefusesToAllocateTooMuch) {
   const std::unique_ptr<Allocator> tiny = make_pool_allocator(64);
   const Convolution convolution(DType::kHalf, ConvResult::kOutput);
   std::vector<std::uint16_t> zeros(128 * 28 * 28 * 32);
-  const Status status = convolution.run(same(2, 28, 1, 32, 3), {zeros.data(), zeros.data(), zeros.data()}, 1, *tiny);
+  const Status status = convolution.run(same(2, 28, 1, 32, 3), {zeros.data(), zeros.data(), zeros.data()}, Team::alone(), *tiny);
   EXPECT_EQ(status.code(), Code::kResourceExhausted) << status.to_string();
 }
 

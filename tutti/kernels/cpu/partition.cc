@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <string>
 #include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 #include "tutti/kernels/cpu/element.h"
@@ -108,45 +107,6 @@ Status unique(KernelContext& ctx) {
   return with_real(
       input.dtype(), [&]<typename T>(T) -> Status { return unique_of<T>(ctx); },
       [&]() -> Status { return unimplemented("Unique of ", dtype_name(input.dtype())); });
-}
-
-namespace {
-
-template <typename T>
-Status list_diff_of(KernelContext& ctx) {
-  using Key = typename KeyOf<T>::type;
-  const std::span<const T> x = ctx.input(0).flat<T>();
-  std::unordered_set<Key> drop;
-  for (const T& element : ctx.input(1).flat<T>()) drop.insert(static_cast<Key>(element));
-  std::vector<std::int64_t> kept;
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    if (!drop.contains(static_cast<Key>(x[i]))) kept.push_back(static_cast<std::int64_t>(i));
-  }
-  const Shape shape{static_cast<std::int64_t>(kept.size())};
-  TUTTI_ASSIGN_OR_RETURN(Tensor * out, ctx.allocate_output(0, shape));
-  TUTTI_ASSIGN_OR_RETURN(Tensor * positions, ctx.allocate_output(1, shape));
-  T* to = out->data<T>();
-  for (const std::int64_t i : kept) *to++ = x[static_cast<std::size_t>(i)];
-  write_indices(kept, *positions);
-  return {};
-}
-
-}  // namespace
-
-Status list_diff(KernelContext& ctx) {
-  for (int i = 0; i < 2; ++i) {
-    if (ctx.input(i).rank() != 1) {
-      return invalid_argument(i == 0 ? "x" : "y", " should be a 1D vector, not ", ctx.input(i).shape());
-    }
-  }
-  const DType dtype = ctx.input(0).dtype();
-  const std::int64_t count = ctx.input(0).num_elements();
-  TUTTI_RETURN_IF_ERROR(check_fits({&count, 1}, ctx.output_type(1), "size"));
-  if (dtype == DType::kString) return list_diff_of<std::string>(ctx);
-  if (dtype == DType::kBool) return list_diff_of<bool>(ctx);
-  return with_real(
-      dtype, [&]<typename T>(T) -> Status { return list_diff_of<T>(ctx); },
-      [&]() -> Status { return unimplemented("ListDiff of ", dtype_name(dtype)); });
 }
 
 Status dynamic_partition(KernelContext& ctx) {

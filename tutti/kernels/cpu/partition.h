@@ -7,8 +7,6 @@ namespace tutti::cpu {
 
 Status where(KernelContext& ctx);
 Status unique(KernelContext& ctx);
-// What of x is not in y, in order, and where it was.
-Status list_diff(KernelContext& ctx);
 Status dynamic_partition(KernelContext& ctx);
 Status dynamic_stitch(KernelContext& ctx);
 

@@ -166,8 +166,8 @@ Status unfolded_convolution(ConvResult result, const ConvShape& shape, const T* 
 }
 
 template Status unfolded_convolution(ConvResult, const ConvShape&, const double*, const double*, const double*, double*,
-                                     int, Allocator&);
+                                     Team&, Allocator&);
 template Status unfolded_convolution(ConvResult, const ConvShape&, const std::int32_t*, const std::int32_t*,
-                                     const std::int32_t*, std::int32_t*, int, Allocator&);
+                                     const std::int32_t*, std::int32_t*, Team&, Allocator&);
 
 }  // namespace tutti::cpu::internal

@@ -371,16 +371,6 @@ void unsorted_segment_sum_grad(GradContext& c) {
 
 void segment_sum_grad(GradContext& c) { c.set(0, gather(c.grad(), c.input(1))); }
 
-// As TensorFlow's: factors of zero get no gradient.
-void cumprod_grad(GradContext& c) {
-  const bool exclusive = c.attr<bool>("exclusive"), reverse = c.attr<bool>("reverse");
-  const AttrMap forth{{"exclusive", exclusive}, {"reverse", reverse}};
-  const AttrMap back{{"exclusive", exclusive}, {"reverse", !reverse}};
-  Output product = op1("Cumprod", {c.input(0), c.input(1)}, forth);
-  Output sums = op1("Cumsum", {op1("Mul", {product, c.grad()}), c.input(1)}, back);
-  c.set(0, op1("DivNoNan", {sums, c.input(0)}));
-}
-
 void sparse_to_dense_grad(GradContext& c) {
   Graph& graph = c.grad().graph();
   Output of_values = op1("GatherNd", {c.grad(), c.input(0)});
