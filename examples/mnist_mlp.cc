@@ -22,7 +22,7 @@ using namespace tutti;
 namespace {
 
 constexpr int kBatch = 64;
-constexpr double kLearningRate = 1e-3;
+constexpr double kLearningRate = 5e-4;
 constexpr std::uint64_t kSeed = 1;
 
 // --- The model ---

@@ -16,8 +16,9 @@ COMPLEX = {"complex64", "complex128"}
 
 # (op, attribute) -> (types, why Tutti leaves them out).
 LEFT_OUT = {
-    ("ClipByValue", "T"): (COMPLEX, "complex numbers have no order"),
     ("Conj", "T"): ({"variant"}, "conjugates inside batched variants, which Tutti has none of"),
+    ("ResourceScatterNdAdd", "T"): ({"bool"}, "booleans have no sum"),
+    ("ResourceScatterNdSub", "T"): ({"bool"}, "booleans have no difference"),
 }
 
 

@@ -278,7 +278,8 @@ TEST(ArrayOps, StridedSliceMasks) {
   expect_fails("StridedSlice", {}, {x, i32({0}), i32({1}), i32({0})}, "strides[0] must be non-zero");
   expect_fails("StridedSlice", {{"ellipsis_mask", 3}}, {x, i32({0, 0}), i32({0, 0}), i32({1, 1})}, "Multiple ellipses");
   expect_fails("StridedSlice", {}, {x, i32({0, 0, 0, 0}), i32({1, 1, 1, 1}), i32({1, 1, 1, 1})}, "Index out of range");
-  expect_fails("StridedSlice", {}, {x, i32({0}), i32({1, 1}), i32({1})}, "same number");
+  expect_fails("StridedSlice", {}, {x, i32({0}), i32({1, 1}), i32({1})},
+               "equal size tensors, but got shapes [1], [2], and [1]");
   expect_fails("StridedSliceGrad", {}, {i32({3}), i32({0}), i32({2}), i32({1}), counting({3})}, "instead of [2]");
 }
 

@@ -147,9 +147,9 @@ class _Window:
         return _in_format(self.format, self.batch, *self.output_sizes(), channels)
 
 
-def _conv_window(draw):
-    # TensorFlow's CPU kernels convolve channels-last only.
-    return _Window(draw, ["NHWC"], ["SAME", "VALID", "EXPLICIT"], dilated=True)
+def _conv_window(draw, dilated=True):
+    # TensorFlow's CPU kernels convolve channels-last only, and differentiate without dilation only.
+    return _Window(draw, ["NHWC"], ["SAME", "VALID", "EXPLICIT"], dilated=dilated)
 
 
 def _conv_filter(draw, window):
@@ -168,7 +168,7 @@ def conv2d(draw, op, types):
 
 @arguments("Conv2DBackpropInput")
 def conv2d_backprop_input(draw, op, types):
-    window = _conv_window(draw)
+    window = _conv_window(draw, dilated=False)
     channels, filter_shape, out = _conv_filter(draw, window)
     return Arguments(window.attrs(), input_sizes=np.array(window.input_shape(channels), np.int32),
                      filter=draw.values(types["T"], filter_shape, -2, 2),
@@ -177,7 +177,7 @@ def conv2d_backprop_input(draw, op, types):
 
 @arguments("Conv2DBackpropFilter")
 def conv2d_backprop_filter(draw, op, types):
-    window = _conv_window(draw)
+    window = _conv_window(draw, dilated=False)
     channels, filter_shape, out = _conv_filter(draw, window)
     return Arguments(window.attrs(), input=draw.values(types["T"], window.input_shape(channels), -2, 2),
                      filter_sizes=np.array(filter_shape, np.int32),
@@ -186,7 +186,7 @@ def conv2d_backprop_filter(draw, op, types):
 
 @arguments("DepthwiseConv2dNative")
 def depthwise(draw, op, types):
-    window = _conv_window(draw)
+    window = _conv_window(draw, dilated=False)
     window.stride[1] = window.stride[0]
     channels = draw.integer(1, 4)
     return Arguments(window.attrs(), input=draw.values(types["T"], window.input_shape(channels), -2, 2),
@@ -195,7 +195,7 @@ def depthwise(draw, op, types):
 
 @arguments("DepthwiseConv2dNativeBackpropInput", "DepthwiseConv2dNativeBackpropFilter")
 def depthwise_backprop(draw, op, types):
-    window = _conv_window(draw)
+    window = _conv_window(draw, dilated=False)
     window.stride[1] = window.stride[0]
     channels, multiplier = draw.integer(1, 4), draw.integer(1, 3)
     image, weights = window.input_shape(channels), window.kernel + [channels, multiplier]
@@ -244,7 +244,8 @@ def avg_pool_grad(draw, op, types):
     window = _pool_window(draw)
     channels = draw.integer(1, 4)
     return Arguments(_pool_attrs(window, False), orig_input_shape=np.array(window.input_shape(channels), np.int32),
-                     grad=draw.values(types["T"], window.output_shape(channels)), fixed=["orig_input_shape"])
+                     grad=draw.values(types["T"], window.output_shape(channels)), fixed=["orig_input_shape"],
+                     spoilable=False)
 
 
 def _pooled(window, image):
@@ -280,7 +281,7 @@ def max_pool_grad_v2(draw, op, types):
     for name in ("ksize", "strides"):
         drawn.inputs[name] = np.array(drawn.attrs.pop(name), np.int32)
         drawn.fixed.add(name)
-    drawn.differentiable = False
+    drawn.differentiable = drawn.spoilable = False
     return drawn
 
 
@@ -328,7 +329,8 @@ def fused_batch_norm(draw, op, types):
     given = (channels,) if not training or attrs["exponential_avg_factor"] != 1 else (0,)
     return Arguments(attrs, x=draw.values(types["T"], shape), scale=draw.values(scale_type, (channels,), 0.5, 2),
                      offset=draw.values(scale_type, (channels,)), mean=draw.values(scale_type, given, -1, 1),
-                     variance=draw.values(scale_type, given, 0.5, 2), fixed=["mean", "variance"])
+                     variance=draw.values(scale_type, given, 0.5, 2), fixed=["mean", "variance"],
+                     defined_outputs=None if training else 3)  # it leaves the reserves undefined otherwise
 
 
 @arguments("FusedBatchNormGrad", "FusedBatchNormGradV2", "FusedBatchNormGradV3")

@@ -218,11 +218,12 @@ class Case:
 class Arguments:
     """What a recipe draws for one node."""
 
-    def __init__(self, attrs=None, *, fixed=(), differentiable=True, spoilable=True, **inputs):
+    def __init__(self, attrs=None, *, fixed=(), differentiable=True, spoilable=True, defined_outputs=None, **inputs):
         self.inputs = inputs  # argument -> array or list of arrays
         self.attrs = attrs or {}
         self.fixed = set(fixed)  # arguments that say what to do, rather than to what
         self.differentiable = differentiable
+        self.defined_outputs = defined_outputs  # how many of the first are defined; None: all
         self.spoilable = spoilable  # false where TensorFlow itself does not look, and reads what is not there
 
 
@@ -272,7 +273,7 @@ def build_node(script, op, arguments):
     result = raw(op, name="op", **inputs, **arguments.attrs)
     outputs = [t for t in tensors_of(result) if short_name(t.dtype) in TYPES]
     if outputs:
-        script.step(fetch=outputs)
+        script.step(fetch=outputs[:arguments.defined_outputs])
     else:
         script.step(run=[tf1.get_default_graph().get_operation_by_name("op")])
     return xs if arguments.differentiable else []

@@ -116,7 +116,7 @@ TEST_F(QueueTest, ClosedQueueDrainsThenEnds) {
   auto queue = make_queue();
   Answer put, closed, late, got, end;
   queue->try_enqueue(item(1), cancellation_, put.enqueued());
-  queue->close(false, closed.enqueued());
+  queue->close(false, cancellation_, closed.enqueued());
   EXPECT_TRUE(closed.ok());
   EXPECT_TRUE(queue->closed());
   queue->try_enqueue(item(2), cancellation_, late.enqueued());
@@ -128,13 +128,37 @@ TEST_F(QueueTest, ClosedQueueDrainsThenEnds) {
             out_of_range("FIFOQueue 'q' is closed and has insufficient elements (requested 1, current size 0)"));
 }
 
+TEST_F(QueueTest, ClosingTwiceIsAnErrorUnlessItCancels) {
+  auto queue = make_queue();
+  Answer first, second, third;
+  queue->close(false, cancellation_, first.enqueued());
+  EXPECT_TRUE(first.ok());
+  queue->close(false, cancellation_, second.enqueued());
+  EXPECT_EQ(*second.status, cancelled("Queue 'q' is already closed."));
+  queue->close(true, cancellation_, third.enqueued());
+  EXPECT_TRUE(third.ok());
+}
+
+TEST_F(QueueTest, ACloseThatWaitsCanBeCancelled) {
+  auto queue = make_queue(/*capacity=*/1);
+  Answer put, pending, closed;
+  Cancellation stop;
+  queue->try_enqueue(item(1), cancellation_, put.enqueued());
+  queue->try_enqueue(item(2), cancellation_, pending.enqueued());
+  queue->close(false, stop, closed.enqueued());
+  EXPECT_FALSE(closed.status);
+  stop.cancel(cancelled("enough"));
+  EXPECT_EQ(*closed.status, cancelled("Close operation was cancelled"));
+  EXPECT_FALSE(queue->closed());
+}
+
 TEST_F(QueueTest, CloseEndsWaitingDequeues) {
   auto queue = make_queue();
   Answer waiting, put, closed;
   queue->try_dequeue_many(3, false, cancellation_, waiting.dequeued());
   queue->try_enqueue(item(1), cancellation_, put.enqueued());
   EXPECT_FALSE(waiting.status);
-  queue->close(false, closed.enqueued());
+  queue->close(false, cancellation_, closed.enqueued());
   EXPECT_EQ(*waiting.status,
             out_of_range("FIFOQueue 'q' is closed and has insufficient elements (requested 3, current size 1)"));
   EXPECT_EQ(queue->size(), 1) << "what the failed attempt had taken is gone";
@@ -146,7 +170,7 @@ TEST_F(QueueTest, UpToTakesWhatIsLeft) {
   queue->try_enqueue_many({Tensor::vector<std::int32_t>({1, 2})}, cancellation_, put.enqueued());
   queue->try_dequeue_many(3, true, cancellation_, waiting.dequeued());
   EXPECT_FALSE(waiting.status);
-  queue->close(false, closed.enqueued());
+  queue->close(false, cancellation_, closed.enqueued());
   ASSERT_TRUE(waiting.ok());
   EXPECT_EQ(waiting.tuple[0].shape(), (Shape{2}));
   queue->try_dequeue_many(3, true, cancellation_, nothing.dequeued());
@@ -159,7 +183,7 @@ TEST_F(QueueTest, CloseWaitsForEnqueuesOrCancelsThem) {
     Answer a, pending, closed;
     queue->try_enqueue(item(1), cancellation_, a.enqueued());
     queue->try_enqueue(item(2), cancellation_, pending.enqueued());
-    queue->close(cancel_pending, closed.enqueued());
+    queue->close(cancel_pending, cancellation_, closed.enqueued());
     EXPECT_EQ(closed.status.has_value(), cancel_pending);
     Answer got, got2;
     queue->try_dequeue(cancellation_, got.dequeued());
@@ -248,7 +272,7 @@ TEST_F(QueueTest, ShuffledAsTensorFlowDoes) {
   EXPECT_TRUE(bitwise_equal(five.tuple[0], Tensor::vector<std::int32_t>({9, 5, 4, 0, 11})));
   queue->try_dequeue_many(2, false, cancellation_, two.dequeued());
   EXPECT_FALSE(two.status) << "one of three may leave while two must stay";
-  queue->close(false, closed.enqueued());
+  queue->close(false, cancellation_, closed.enqueued());
   ASSERT_TRUE(two.ok()) << two.status->to_string();
   EXPECT_EQ(queue->size(), 1);
 }

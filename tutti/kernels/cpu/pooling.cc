@@ -258,6 +258,8 @@ class ArgmaxKernel : public Kernel {
 
   Status compute(KernelContext& context) override {
     const Tensor& in = context.input(0);
+    if (in.num_elements() == 0)
+      return invalid_argument(window_.name(), ": tensor_in must not be empty, it is ", in.shape());
     TUTTI_ASSIGN_OR_RETURN(PoolPlan plan, window_.plan(context, in.shape(), false));
     TUTTI_ASSIGN_OR_RETURN(Tensor * out, context.allocate_output(0, plan.out));
     TUTTI_ASSIGN_OR_RETURN(Tensor * places, context.allocate_output(1, plan.out));

@@ -205,7 +205,9 @@ class CloseQueue : public QueueKernel {
       : QueueKernel(init), cancel_pending_(init.attr<bool>("cancel_pending_enqueues")) {}
 
  protected:
-  void act(Queue& queue, KernelContext&, Done done) override { queue.close(cancel_pending_, std::move(done)); }
+  void act(Queue& queue, KernelContext& ctx, Done done) override {
+    queue.close(cancel_pending_, ctx.cancellation(), std::move(done));
+  }
 
  private:
   const bool cancel_pending_;

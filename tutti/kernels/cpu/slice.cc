@@ -65,6 +65,12 @@ StridedSliceMasks read_masks(const KernelInit& init) {
 
 Status make_plan(KernelContext& ctx, int first, const StridedSliceMasks& masks, const Shape& shape,
                  StridedSlicePlan* plan) {
+  const Shape &begins = ctx.input(first).shape(), &ends = ctx.input(first + 1).shape();
+  const Shape& steps = ctx.input(first + 2).shape();
+  if (begins.rank() != 1 || begins != ends || begins != steps) {
+    return invalid_argument("Expected begin, end, and strides to be 1D equal size tensors, but got shapes ", begins,
+                            ", ", ends, ", and ", steps, " instead.");
+  }
   DimList begin, end, strides;
   TUTTI_RETURN_IF_ERROR(read_dims(ctx.input(first), "begin", &begin));
   TUTTI_RETURN_IF_ERROR(read_dims(ctx.input(first + 1), "end", &end));

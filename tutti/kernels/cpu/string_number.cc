@@ -80,7 +80,9 @@ class AsString : public Kernel {
     TUTTI_ASSIGN_OR_RETURN(Tensor * out, ctx.allocate_output(0, in.shape()));
     std::string* text = out->data<std::string>();
     if (in.dtype() == DType::kString) {
-      for (const std::string& element : in.flat<std::string>()) *text++ = printf_text(format_, element.c_str());
+      for (const std::string& element : in.flat<std::string>()) {
+        *text++ = format_ == "%s" ? element : printf_text(format_, element.c_str());
+      }
       return {};
     }
     if (in.dtype() == DType::kBool) {

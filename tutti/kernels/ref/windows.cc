@@ -271,6 +271,7 @@ Index batch_offset(const AttrMap& attrs, const Shape& input, Index position) {
 }
 
 Result<Tensors> max_pool_with_argmax(const AttrMap& attrs, const Tensors& in) {
+  if (in[0].num_elements() == 0) return invalid_argument("no maximum of nothing");
   TUTTI_ASSIGN_OR_RETURN(Pool pool, Pool::create(attrs, in[0].shape(), in, 1));
   TUTTI_ASSIGN_OR_RETURN(Tensors out, max_pool(attrs, in));
   return with_wide(in[0].dtype(), [&](auto wide) -> Tensors {

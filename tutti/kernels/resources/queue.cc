@@ -17,6 +17,11 @@ enum class Phase {
   kFinished,   // taken out of it; whoever did that answers
   kCancelled,  // cancelled while it was new
 };
+
+Status cancelled_error(Kind kind) {
+  const char* name = kind == Kind::kEnqueue ? "Enqueue" : kind == Kind::kDequeue ? "Dequeue" : "Close";
+  return tutti::cancelled(name, " operation was cancelled");
+}
 }  // namespace
 
 // One call under way. An attempt is registered with its cancellation before anyone can serve it, because once it is
@@ -231,7 +236,7 @@ void Queue::try_enqueue(Tuple tuple, Cancellation& cancellation, EnqueueDone don
   attempt->kind = Kind::kEnqueue;
   attempt->to_enqueue.push_back(std::move(tuple));
   attempt->enqueue_done = std::move(done);
-  submit(attempt, &cancellation);
+  submit(attempt, cancellation);
 }
 
 void Queue::try_enqueue_many(Tuple batch, Cancellation& cancellation, EnqueueDone done) {
@@ -246,14 +251,14 @@ void Queue::try_enqueue_many(Tuple batch, Cancellation& cancellation, EnqueueDon
     attempt->to_enqueue.push_back(std::move(tuple));
   }
   attempt->enqueue_done = std::move(done);
-  submit(attempt, &cancellation);
+  submit(attempt, cancellation);
 }
 
 void Queue::try_dequeue(Cancellation& cancellation, DequeueDone done) {
   auto attempt = std::make_shared<Attempt>();
   attempt->kind = Kind::kDequeue;
   attempt->dequeue_done = std::move(done);
-  submit(attempt, &cancellation);
+  submit(attempt, cancellation);
 }
 
 void Queue::try_dequeue_many(std::int64_t count, bool allow_fewer, Cancellation& cancellation, DequeueDone done) {
@@ -268,21 +273,21 @@ void Queue::try_dequeue_many(std::int64_t count, bool allow_fewer, Cancellation&
   attempt->stacked = true;
   attempt->allow_fewer = allow_fewer;
   attempt->dequeue_done = std::move(done);
-  submit(attempt, &cancellation);
+  submit(attempt, cancellation);
 }
 
-void Queue::close(bool cancel_pending_enqueues, EnqueueDone done) {
+void Queue::close(bool cancel_pending_enqueues, Cancellation& cancellation, EnqueueDone done) {
   auto attempt = std::make_shared<Attempt>();
   attempt->kind = Kind::kClose;
   attempt->enqueue_done = std::move(done);
-  if (!cancel_pending_enqueues) return submit(attempt, nullptr);
+  if (!cancel_pending_enqueues) return submit(attempt, cancellation);
   std::vector<AttemptPtr> finished;
   {
     MutexLock lock(mu_);
     closed_ = true;
     for (AttemptPtr& waiting : enqueues_) {
       waiting->phase = Phase::kFinished;
-      if (waiting->kind == Kind::kEnqueue) waiting->status = tutti::cancelled("Enqueue operation was cancelled");
+      if (waiting->kind == Kind::kEnqueue) waiting->status = cancelled_error(Kind::kEnqueue);
       finished.push_back(std::move(waiting));
     }
     enqueues_.clear();
@@ -307,21 +312,18 @@ std::string Queue::debug_string() const {
   return str_cat("queue \"", printable(options_.name), "\" of ", size(), " tuples");
 }
 
-void Queue::submit(const AttemptPtr& attempt, Cancellation* cancellation) {
-  Cancellation::Token token = 0;
-  if (cancellation != nullptr) {
-    token = cancellation->register_callback([queue = shared_from_this(), attempt] { queue->cancel(attempt); });
-  }
+void Queue::submit(const AttemptPtr& attempt, Cancellation& cancellation) {
+  const Cancellation::Token token =
+      cancellation.register_callback([queue = shared_from_this(), attempt] { queue->cancel(attempt); });
   std::vector<AttemptPtr> finished;
   {
     MutexLock lock(mu_);
-    const bool cancelled_already = attempt->phase == Phase::kCancelled || (cancellation != nullptr && token == 0);
-    attempt->cancellation = cancellation;
+    const bool cancelled_already = attempt->phase == Phase::kCancelled || token == 0;
+    attempt->cancellation = &cancellation;
     attempt->token = token;
     if (cancelled_already) {
       attempt->phase = Phase::kFinished;
-      attempt->status = tutti::cancelled(attempt->kind == Kind::kDequeue ? "Dequeue operation was cancelled"
-                                                                         : "Enqueue operation was cancelled");
+      attempt->status = cancelled_error(attempt->kind);
       finished.push_back(attempt);
     } else {
       attempt->phase = Phase::kWaiting;
@@ -339,8 +341,7 @@ void Queue::cancel(const AttemptPtr& attempt) {
     if (attempt->phase == Phase::kNew) attempt->phase = Phase::kCancelled;
     if (attempt->phase != Phase::kWaiting) return;
     attempt->phase = Phase::kFinished;
-    attempt->status = tutti::cancelled(attempt->kind == Kind::kDequeue ? "Dequeue operation was cancelled"
-                                                                       : "Enqueue operation was cancelled");
+    attempt->status = cancelled_error(attempt->kind);
     give_back(*attempt);
     (attempt->kind == Kind::kDequeue ? dequeues_ : enqueues_).remove(attempt);
     finished.push_back(attempt);
@@ -357,6 +358,7 @@ void Queue::give_back(Attempt& attempt) {
 // True: the attempt is finished, one way or another.
 bool Queue::serve_enqueue(Attempt& attempt) {
   if (attempt.kind == Kind::kClose) {
+    if (closed_) attempt.status = tutti::cancelled("Queue '", printable(options_.name), "' is already closed.");
     closed_ = true;
     return true;
   }

@@ -70,8 +70,9 @@ class Queue : public Resource, public std::enable_shared_from_this<Queue> {
   // Tuples collected by an attempt that then fails go back to where they came from.
   void try_dequeue_many(std::int64_t count, bool allow_fewer, Cancellation& cancellation, DequeueDone done);
 
-  // No enqueue begins after this. Those in line go on, and `done` runs after them; or they are cancelled now.
-  void close(bool cancel_pending_enqueues, EnqueueDone done);
+  // No enqueue begins after this. Those in line go on, and `done` runs after them, kCancelled when the queue was closed
+  // before; or they are cancelled now. Cancelled while it waits, it leaves the queue open.
+  void close(bool cancel_pending_enqueues, Cancellation& cancellation, EnqueueDone done);
   bool closed() const;
   std::int64_t size() const;
 
@@ -89,7 +90,7 @@ class Queue : public Resource, public std::enable_shared_from_this<Queue> {
   Status stack_shapes_known() const;
   Result<Shape> stacked_shape(const std::vector<Tuple>& tuples, std::size_t component) const;
   Result<Tuple> stack(const std::vector<Tuple>& tuples) const;
-  void submit(const AttemptPtr& attempt, Cancellation* cancellation);
+  void submit(const AttemptPtr& attempt, Cancellation& cancellation);
   void cancel(const AttemptPtr& attempt);
   // Serves all that can be served; the finished attempts are put into `finished`.
   void serve(std::vector<AttemptPtr>* finished) TUTTI_REQUIRES(mu_);
