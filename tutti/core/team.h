@@ -41,12 +41,13 @@ class Team {
 
  private:
   struct Loop;
+  struct Patience;
   void run_shared(int pieces, void (*call)(const void*, int), const void* piece);
   void start_helpers() TUTTI_REQUIRES(mu_);
   void work_on(Loop& loop);
   void leave(Loop& loop);
   void help();
-  Loop* wait_for_loop(int& patience);
+  Loop* wait_for_loop(Patience& patience);
   // A loop with pieces left, whose helpers now count one more, or null.
   Loop* enter_loop() TUTTI_REQUIRES(mu_);
 

@@ -16,41 +16,17 @@ constexpr double kPieceWork = 250'000;
 // Pieces begin at multiples of a vector, so that no two threads write one cache line of an aligned row.
 constexpr std::int64_t kPieceUnit = 16;
 
-// oneDNN packs its left operand whole; parts that stay in the second-level cache are up to 12 % faster (1024 rows
-// of 784). Rows are cut where they lie together, else the sum is.
-constexpr std::int64_t kPartRows = 256;
-constexpr std::int64_t kPartDepth = 512;
-
 // A range of c's rows and columns.
 struct Block {
   std::int64_t row = 0, rows = 0, column = 0, columns = 0;
 };
 
-dnnl_status_t call_onednn(const GemmShape& s, const float* a, const float* b, float* c, const Block& block,
-                          std::int64_t depth_begin, std::int64_t depth) {
-  const float* left = s.transpose_a ? a + depth_begin * s.m + block.row : a + block.row * s.k + depth_begin;
-  const float* right = s.transpose_b ? b + block.column * s.k + depth_begin : b + depth_begin * s.n + block.column;
-  const float keep = depth_begin > 0 ? 1.0f : 0.0f;
-  return dnnl_sgemm(s.transpose_a ? 'T' : 'N', s.transpose_b ? 'T' : 'N', block.rows, block.columns, depth, 1.0f, left,
-                    s.transpose_a ? s.m : s.k, right, s.transpose_b ? s.k : s.n, keep,
-                    c + block.row * s.n + block.column, s.n);
-}
-
-// How many parts of about `size` units; less than one and a half stays whole.
-std::int64_t count_parts(std::int64_t n, std::int64_t size) { return std::max<std::int64_t>(1, (n + size / 2) / size); }
-
 dnnl_status_t multiply_block(const GemmShape& s, const float* a, const float* b, float* c, const Block& block) {
-  const std::int64_t size = s.transpose_a ? s.k : block.rows;
-  const std::int64_t parts = count_parts(size, s.transpose_a ? kPartDepth : kPartRows);
-  for (std::int64_t i = 0; i < parts; ++i) {
-    const std::int64_t begin = size * i / parts, end = size * (i + 1) / parts;
-    Block part = block;
-    if (!s.transpose_a) part = {block.row + begin, end - begin, block.column, block.columns};
-    const dnnl_status_t status =
-        s.transpose_a ? call_onednn(s, a, b, c, part, begin, end - begin) : call_onednn(s, a, b, c, part, 0, s.k);
-    if (status != dnnl_success) return status;
-  }
-  return dnnl_success;
+  const float* left = s.transpose_a ? a + block.row : a + block.row * s.k;
+  const float* right = s.transpose_b ? b + block.column * s.k : b + block.column;
+  return dnnl_sgemm(s.transpose_a ? 'T' : 'N', s.transpose_b ? 'T' : 'N', block.rows, block.columns, s.k, 1.0f, left,
+                    s.transpose_a ? s.m : s.k, right, s.transpose_b ? s.k : s.n, 0.0f,
+                    c + block.row * s.n + block.column, s.n);
 }
 
 }  // namespace
