@@ -98,6 +98,17 @@ TEST_F(ListOps, TypesLimitsAndOtherVariants) {
   expect_fails("EmptyTensorList", floats_, {i32(7), i32(-1)}, "scalar 7");
 }
 
+TEST_F(ListOps, ListsDoNotLieTooDeepInOneAnother) {
+  const AttrMap lists{{"element_dtype", DType::kVariant}};
+  const Tensor empty = get("EmptyTensorList", lists, {i32(-1), i32(-1)});
+  Tensor nest = empty;
+  for (int depth = 2; depth <= 100; ++depth) nest = get("TensorListPushBack", {}, {empty, nest});
+  expect_fails("TensorListPushBack", {}, {empty, nest}, "100 deep");
+  expect_fails("OptionalFromValue", {}, {nest}, "100 deep");
+  const Tensor reserved = get("TensorListReserve", lists, {i32(-1), i32(1)});
+  expect_fails("TensorListSetItem", {}, {reserved, i32(0), nest}, "100 deep");
+}
+
 TEST_F(ListOps, ZerosLikeAList) {
   const Tensor list = list_of(Tensor::of<float>({2, 1}, {3, 4}));
   expect_is(stack(get("ZerosLike", {}, {list})), Tensor::of<float>({2, 1}, {0, 0}));

@@ -6,11 +6,21 @@
 
 namespace tutti {
 
+// Objects that would lie deeper in one another than this are refused: the outer ones destroy the inner ones, on the
+// stack.
+inline constexpr int kMaxVariantDepth = 100;
+
 class VariantObject {
  public:
+  // `depth`: one more than that of the deepest object held.
+  explicit VariantObject(int depth = 1) : depth_(depth) {}
   virtual ~VariantObject() = default;
+  int depth() const { return depth_; }
   virtual std::string type_name() const = 0;
   virtual std::string debug_string() const = 0;
+
+ private:
+  const int depth_;
 };
 
 class Variant {

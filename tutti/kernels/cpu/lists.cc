@@ -133,6 +133,9 @@ Result<const TensorList*> input_list(KernelContext& ctx, int i, DType dtype = DT
 }
 
 Status set_list(KernelContext& ctx, int out, std::shared_ptr<const TensorList> list) {
+  if (list->depth() > kMaxVariantDepth) {
+    return invalid_argument("lists cannot lie more than ", kMaxVariantDepth, " deep in one another");
+  }
   TUTTI_ASSIGN_OR_RETURN(Tensor * tensor, ctx.allocate_output(out, Shape{}));
   *tensor->data<Variant>() = Variant(std::move(list));
   return {};

@@ -1,11 +1,13 @@
 #include "tutti/kernels/cpu/optional.h"
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "tutti/core/variant.h"
+#include "tutti/kernels/resources/tensor_list.h"
 
 namespace tutti::cpu {
 namespace {
@@ -13,7 +15,7 @@ namespace {
 // No components: nothing is there. An optional that has a value has at least one.
 class Optional : public VariantObject {
  public:
-  explicit Optional(std::vector<Tensor> components) : components_(std::move(components)) {}
+  Optional(std::vector<Tensor> components, int depth) : VariantObject(depth), components_(std::move(components)) {}
   const std::vector<Tensor>& components() const { return components_; }
   std::string type_name() const override { return "tensorflow::data::Optional"; }
   std::string debug_string() const override { return str_cat("optional of ", components_.size(), " components"); }
@@ -23,8 +25,13 @@ class Optional : public VariantObject {
 };
 
 Status set_optional(KernelContext& ctx, std::vector<Tensor> components) {
+  int depth = 1;
+  for (const Tensor& component : components) depth = std::max(depth, 1 + variant_depth(component));
+  if (depth > kMaxVariantDepth) {
+    return invalid_argument("optionals cannot lie more than ", kMaxVariantDepth, " deep in one another");
+  }
   TUTTI_ASSIGN_OR_RETURN(Tensor * out, ctx.allocate_output(0, Shape{}));
-  *out->data<Variant>() = Variant(std::make_shared<Optional>(std::move(components)));
+  *out->data<Variant>() = Variant(std::make_shared<Optional>(std::move(components), depth));
   return {};
 }
 

@@ -1,8 +1,28 @@
 #include "tutti/kernels/resources/tensor_list.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace tutti {
+
+int variant_depth(const Tensor& tensor) {
+  if (!tensor.has_value() || tensor.dtype() != DType::kVariant) return 0;
+  int depth = 0;
+  for (const Variant& element : tensor.flat<Variant>()) {
+    if (element.has_value()) depth = std::max(depth, element.object()->depth());
+  }
+  return depth;
+}
+
+namespace {
+
+int depth_with(const std::vector<Tensor>& items) {
+  int depth = 0;
+  for (const Tensor& item : items) depth = std::max(depth, variant_depth(item));
+  return depth + 1;
+}
+
+}  // namespace
 
 TensorList::TensorList(DType dtype, PartialShape element_shape, std::int64_t max_items)
     : dtype_(dtype),
@@ -11,7 +31,8 @@ TensorList::TensorList(DType dtype, PartialShape element_shape, std::int64_t max
       items_(std::make_shared<Items>()) {}
 
 TensorList::TensorList(DType dtype, PartialShape element_shape, std::vector<Tensor> items)
-    : dtype_(dtype),
+    : VariantObject(depth_with(items)),
+      dtype_(dtype),
       element_shape_(std::move(element_shape)),
       size_(static_cast<std::int64_t>(items.size())),
       items_(std::make_shared<Items>()) {
@@ -19,8 +40,9 @@ TensorList::TensorList(DType dtype, PartialShape element_shape, std::vector<Tens
   items_->tensors = std::move(items);
 }
 
-TensorList::TensorList(const TensorList& like, std::shared_ptr<Items> items, std::int64_t size)
-    : dtype_(like.dtype_),
+TensorList::TensorList(const TensorList& like, std::shared_ptr<Items> items, std::int64_t size, int depth)
+    : VariantObject(depth),
+      dtype_(like.dtype_),
       element_shape_(like.element_shape_),
       max_items_(like.max_items_),
       size_(size),
@@ -37,11 +59,14 @@ std::vector<Tensor> TensorList::items() const {
 }
 
 std::shared_ptr<const TensorList> TensorList::with_pushed(Tensor item) const {
-  {
+  const int deepest = std::max(depth(), 1 + variant_depth(item));
+  // Lists of objects do not share their items: a deeper one behind what this list sees would make it deeper than it
+  // says.
+  if (dtype_ != DType::kVariant) {
     MutexLock lock(items_->mu);
     if (static_cast<std::int64_t>(items_->tensors.size()) == size_) {
       items_->tensors.push_back(std::move(item));
-      return std::shared_ptr<const TensorList>(new TensorList(*this, items_, size_ + 1));
+      return std::shared_ptr<const TensorList>(new TensorList(*this, items_, size_ + 1, deepest));
     }
   }
   auto fresh = std::make_shared<Items>();
@@ -50,32 +75,33 @@ std::shared_ptr<const TensorList> TensorList::with_pushed(Tensor item) const {
     fresh->tensors = items();
     fresh->tensors.push_back(std::move(item));
   }
-  return std::shared_ptr<const TensorList>(new TensorList(*this, std::move(fresh), size_ + 1));
+  return std::shared_ptr<const TensorList>(new TensorList(*this, std::move(fresh), size_ + 1, deepest));
 }
 
 std::shared_ptr<const TensorList> TensorList::with_popped() const {
-  return std::shared_ptr<const TensorList>(new TensorList(*this, items_, size_ - 1));
+  return std::shared_ptr<const TensorList>(new TensorList(*this, items_, size_ - 1, depth()));
 }
 
 std::shared_ptr<const TensorList> TensorList::with_item(std::int64_t i, Tensor item) const {
+  const int deepest = std::max(depth(), 1 + variant_depth(item));
   auto fresh = std::make_shared<Items>();
   {
     MutexLock lock(fresh->mu);
     fresh->tensors = items();
     fresh->tensors[i] = std::move(item);
   }
-  return std::shared_ptr<const TensorList>(new TensorList(*this, std::move(fresh), size_));
+  return std::shared_ptr<const TensorList>(new TensorList(*this, std::move(fresh), size_, deepest));
 }
 
 std::shared_ptr<const TensorList> TensorList::resized(std::int64_t size) const {
-  if (size <= size_) return std::shared_ptr<const TensorList>(new TensorList(*this, items_, size));
+  if (size <= size_) return std::shared_ptr<const TensorList>(new TensorList(*this, items_, size, depth()));
   auto fresh = std::make_shared<Items>();
   {
     MutexLock lock(fresh->mu);
     fresh->tensors = items();
     fresh->tensors.resize(size);
   }
-  return std::shared_ptr<const TensorList>(new TensorList(*this, std::move(fresh), size));
+  return std::shared_ptr<const TensorList>(new TensorList(*this, std::move(fresh), size, depth()));
 }
 
 Result<PartialShape> TensorList::common_shape() const {

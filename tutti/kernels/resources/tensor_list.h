@@ -13,9 +13,12 @@
 
 namespace tutti {
 
+// Depth of the objects that a tensor holds; 0 without.
+int variant_depth(const Tensor& tensor);
+
 // Immutable: a change gives a new list. Lists share their items: appending to the longest of those that share
-// writes behind what the others see and so takes constant time; everything else that changes items copies the
-// list of tensors (never their elements). Thread-safe.
+// writes behind what the others see and so takes constant time, unless the items are objects themselves; everything
+// else that changes items copies the list of tensors (never their elements). Thread-safe.
 class TensorList : public VariantObject {
  public:
   // `max_items` below 0: no limit.
@@ -51,7 +54,7 @@ class TensorList : public VariantObject {
     // Never shrinks; a list sees the first size_ of them, and those do not change.
     std::vector<Tensor> tensors TUTTI_GUARDED_BY(mu);
   };
-  TensorList(const TensorList& like, std::shared_ptr<Items> items, std::int64_t size);
+  TensorList(const TensorList& like, std::shared_ptr<Items> items, std::int64_t size, int depth);
 
   const DType dtype_;
   const PartialShape element_shape_;
