@@ -1,4 +1,5 @@
-// Prints every row of the op table as JSON, for check_op_table.py, check_op_dtypes.py, drawn/generate.py and scripts/op_docs.
+// Prints every row of the op table as JSON, for check_op_table.py, check_op_dtypes.py, drawn/generate.py and
+// scripts/op_docs.
 #include <cstdio>
 #include <nlohmann/json.hpp>
 

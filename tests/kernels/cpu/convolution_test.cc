@@ -94,7 +94,8 @@ TEST(Convolution, RefusesToAllocateTooMuch) {
   const std::unique_ptr<Allocator> tiny = make_pool_allocator(64);
   const Convolution convolution(DType::kHalf, ConvResult::kOutput);
   std::vector<std::uint16_t> zeros(128 * 28 * 28 * 32);
-  const Status status = convolution.run(same(2, 28, 1, 32, 3), {zeros.data(), zeros.data(), zeros.data()}, Team::alone(), *tiny);
+  const Status status =
+      convolution.run(same(2, 28, 1, 32, 3), {zeros.data(), zeros.data(), zeros.data()}, Team::alone(), *tiny);
   EXPECT_EQ(status.code(), Code::kResourceExhausted) << status.to_string();
 }
 
