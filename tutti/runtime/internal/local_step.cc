@@ -25,8 +25,9 @@ void LocalStep::watch(const RunOptions& options) {
     if (users_token_ == 0) cancel(users_->status());
   }
   const TimePoint now = services.clock->now();
-  // One that lies beyond what the clock can count never comes.
-  if (options.timeout.count() > 0 && options.timeout < TimePoint::max() - now) {
+  // One that lies beyond what the clock can count never comes. In the timeout's own unit, which cannot overflow.
+  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(TimePoint::max() - now);
+  if (options.timeout.count() > 0 && options.timeout < left) {
     timer_ = services.clock->call_at(now + options.timeout, [this, timeout = options.timeout] {
       cancel(deadline_exceeded("step ", step_id, " took longer than its limit of ", timeout.count(), " ms"));
     });
