@@ -208,16 +208,15 @@ struct OneDnnConvolutions::State {
   Mutex mu;
   std::vector<std::shared_ptr<const CompiledConvolution>> compiled TUTTI_GUARDED_BY(mu);
 
-  std::shared_ptr<const CompiledConvolution> find(const ConvShape& shape) TUTTI_EXCLUDES(mu) {
+  // Compiled by one thread: the pieces of a convolution ask for the same one at the same time.
+  std::shared_ptr<const CompiledConvolution> get(const ConvShape& shape) TUTTI_EXCLUDES(mu) {
     MutexLock lock(mu);
     for (const auto& c : compiled) {
       if (c->shape == shape) return c;
     }
-    return nullptr;
-  }
-  void keep(std::shared_ptr<const CompiledConvolution> c) TUTTI_EXCLUDES(mu) {
-    MutexLock lock(mu);
-    if (compiled.size() < kMaxCached) compiled.push_back(std::move(c));
+    auto made = std::make_shared<const CompiledConvolution>(result, shape);
+    if (compiled.size() < kMaxCached) compiled.push_back(made);
+    return made;
   }
 
   // On the calling thread alone.
@@ -225,12 +224,7 @@ struct OneDnnConvolutions::State {
     // oneDNN reports what it cannot do or allocate by exceptions; none may leave a kernel.
     try {
       onednn::stay_on_this_thread();
-      std::shared_ptr<const CompiledConvolution> convolution = find(shape);
-      if (!convolution) {
-        convolution = std::make_shared<CompiledConvolution>(result, shape);
-        keep(convolution);
-      }
-      return convolution->run(arrays, allocator);
+      return get(shape)->run(arrays, allocator);
     } catch (const dnnl::error& error) {
       return internal_error("oneDNN failed on the convolution ", shape, ": ", error.what());
     }
