@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "npy.h"
+#include "run_folders.h"
 #include "tutti/core/file_system.h"
 #include "tutti/graph/graph_def.h"
 #include "tutti/ops/op_table.h"
@@ -163,33 +164,7 @@ bool check(const std::filesystem::path& folder) {
   }
 }
 
-int run_all(const std::string& root, const std::string& part) {
-  std::vector<std::filesystem::path> folders;
-  for (const auto& entry : std::filesystem::directory_iterator(root)) {
-    if (entry.path().filename().string().find(part) != std::string::npos) folders.push_back(entry.path());
-  }
-  std::sort(folders.begin(), folders.end());
-  int passed = 0, failed = 0;
-  for (const auto& folder : folders) {
-    ++(check(folder) ? passed : failed);
-    std::fflush(stdout);
-  }
-  std::printf("%d passed, %d failed\n", passed, failed);
-  return failed == 0 && passed > 0 ? 0 : 1;
-}
-
 }  // namespace
 }  // namespace tutti::interop
 
-int main(int argc, char** argv) {
-  if (argc < 2) {
-    std::fprintf(stderr, "usage: interop_runner FOLDER_OF_CASES [PART_OF_A_NAME]\n");
-    return 2;
-  }
-  try {
-    return tutti::interop::run_all(argv[1], argc > 2 ? argv[2] : "");
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "interop_runner: %s\n", error.what());
-    return 1;
-  }
-}
+int main(int argc, char** argv) { return tutti::interop::run_folders(argc, argv, "", tutti::interop::check); }

@@ -6,11 +6,12 @@
 #include <filesystem>
 #include <future>
 #include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <thread>
 #include <vector>
 
+#include "run_folders.h"
 #include "tutti/core/file_system.h"
 #include "tutti/graph/graph_def.h"
 #include "tutti/ops/op_table.h"
@@ -22,8 +23,6 @@ namespace {
 using nlohmann::json;
 
 constexpr std::chrono::seconds kTimeout{30};
-// A run that is started has reached its wait by then; a script with a wait in the wrong place fails, it does not hang.
-constexpr std::chrono::milliseconds kSettle{100};
 
 template <typename T, typename Stored = T>
 Tensor numbers(const Shape& shape, const json& data) {
@@ -84,18 +83,20 @@ struct Answer {
   std::vector<Tensor> values;
 };
 
-Answer run(Session& session, const json& action) {
+// A run that must wait has reached its wait when this returns.
+std::future<Answer> start(Session& session, const json& action) {
   Feeds feeds;
   for (const auto& [name, value] : action.at("feeds").items()) feeds.emplace_back(name, decode(value));
   std::vector<TensorName> fetches;
   for (const auto& name : action.at("fetches")) fetches.emplace_back(name.get<std::string>());
   std::vector<NodeName> targets;
   for (const auto& name : action.at("targets")) targets.emplace_back(name.get<std::string>());
-  try {
-    return {{}, session.run(feeds, fetches, targets, {.timeout = kTimeout})};
-  } catch (const Error& error) {
-    return {error.status(), {}};
-  }
+  auto answer = std::make_shared<std::promise<Answer>>();
+  session.run_async(feeds, fetches, targets, {.timeout = kTimeout},
+                    [answer](Status status, std::vector<Tensor> values) {
+                      answer->set_value({std::move(status), std::move(values)});
+                    });
+  return answer->get_future();
 }
 
 std::vector<double> as_doubles(const Tensor& tensor) {
@@ -172,12 +173,10 @@ std::string replay(const json& script, Session& session) {
   int number = 0;
   for (const json& action : script.at("actions")) {
     const std::string what = action.at("do");
-    Answer answer;
     if (what == "start") {
-      started[action.at("id")] = std::async(std::launch::async, [&session, action] { return run(session, action); });
-      std::this_thread::sleep_for(kSettle);
+      started[action.at("id")] = start(session, action);
     } else {
-      answer = what == "wait" ? started.at(action.at("id")).get() : run(session, action);
+      const Answer answer = what == "wait" ? started.at(action.at("id")).get() : start(session, action).get();
       const std::string text = compare(answer, action, tolerance);
       if (!text.empty()) return str_cat("action ", number, ": ", text);
     }
@@ -203,33 +202,7 @@ bool check(const std::filesystem::path& folder) {
   return false;
 }
 
-int run_all(const std::string& root, const std::string& part) {
-  std::vector<std::filesystem::path> folders;
-  for (const auto& entry : std::filesystem::directory_iterator(root)) {
-    if (entry.path().filename().string().find(part) != std::string::npos) folders.push_back(entry.path());
-  }
-  std::sort(folders.begin(), folders.end());
-  int passed = 0, failed = 0;
-  for (const auto& folder : folders) {
-    ++(check(folder) ? passed : failed);
-    std::fflush(stdout);
-  }
-  std::printf("scripts: %d passed, %d failed\n", passed, failed);
-  return failed == 0 && passed > 0 ? 0 : 1;
-}
-
 }  // namespace
 }  // namespace tutti::interop
 
-int main(int argc, char** argv) {
-  if (argc < 2) {
-    std::fprintf(stderr, "usage: script_runner FOLDER_OF_SCRIPTS [PART_OF_A_NAME]\n");
-    return 2;
-  }
-  try {
-    return tutti::interop::run_all(argv[1], argc > 2 ? argv[2] : "");
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "script_runner: %s\n", error.what());
-    return 1;
-  }
-}
+int main(int argc, char** argv) { return tutti::interop::run_folders(argc, argv, "scripts: ", tutti::interop::check); }
