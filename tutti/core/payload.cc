@@ -1,0 +1,28 @@
+#include "tutti/core/payload.h"
+
+namespace tutti {
+
+void Payload::append(std::string bytes) {
+  auto owner = std::make_shared<const std::string>(std::move(bytes));
+  append(std::as_bytes(std::span(owner->data(), owner->size())), owner);
+}
+
+void Payload::append(std::span<const std::byte> bytes, std::shared_ptr<const void> owner) {
+  if (bytes.empty()) return;
+  size_ += bytes.size();
+  pieces_.push_back({bytes, std::move(owner)});
+}
+
+void Payload::append(const Payload& other) {
+  size_ += other.size_;
+  pieces_.insert(pieces_.end(), other.pieces_.begin(), other.pieces_.end());
+}
+
+std::string Payload::flatten() const {
+  std::string all;
+  all.reserve(size_);
+  for (const Piece& piece : pieces_) all += piece.view();
+  return all;
+}
+
+}  // namespace tutti

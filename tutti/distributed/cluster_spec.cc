@@ -1,0 +1,1 @@
+#include "tutti/distributed/cluster_spec.h"

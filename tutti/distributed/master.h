@@ -1,0 +1,66 @@
+// The master of a task: holds clients' sessions, cuts their graphs and drives the workers.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "tutti/core/clock.h"
+#include "tutti/distributed/master_interface.h"
+#include "tutti/distributed/worker_interface.h"
+#include "tutti/ops/op_table.h"
+
+namespace tutti {
+
+struct MasterOptions {
+  std::string task;  // its own: "/job:worker/replica:0/task:0"
+  std::shared_ptr<const OpTable> ops = builtin_ops();
+  WorkerDirectory* workers = nullptr;  // its own task's included; outlives the master
+  Clock* clock = nullptr;              // outlives the master
+  SessionConfig default_config;        // what sessions' configs are merged over
+  // Workers of a cluster that a client brings along (cluster spec propagation); null: refused.
+  std::function<Result<std::unique_ptr<WorkerDirectory>>(const ClusterTasks&)> propagate;
+  std::chrono::seconds session_idle_limit{0};  // 0: sessions are kept until closed
+  std::uint64_t seed = 0;                      // of handles and step ids; 0: from the system
+  std::function<void(const std::string& line)> log;
+};
+
+// Has no thread and no socket: calls come in on their callers' threads, replies of workers on theirs, time through the
+// clock. Thread-safe.
+class Master : public MasterInterface {
+ public:
+  explicit Master(MasterOptions options);
+  ~Master() override;  // as stop()
+
+  // Ends every session's steps with `cause`, waits for them, and refuses what comes later.
+  void stop(const Status& cause);
+  // A task is gone (kUnavailable) or came back as another incarnation (kAborted): steps that use it end with `cause`
+  // now, and sessions that use it fail with it from now on.
+  void lose_task(const std::string& task, const Status& cause);
+  // The client of a session went away without closing it: as CloseSession.
+  void abandon_session(const std::string& session_handle);
+
+  void create_session(CreateSessionRequest request, const CallOptions& options,
+                      ReplyDone<CreateSessionReply> done) override;
+  void extend_session(ExtendSessionRequest request, const CallOptions& options,
+                      ReplyDone<ExtendSessionReply> done) override;
+  void partial_run_setup(PartialRunSetupRequest request, const CallOptions& options,
+                         ReplyDone<PartialRunSetupReply> done) override;
+  void run_step(RunStepRequest request, const CallOptions& options, ReplyDone<RunStepReply> done) override;
+  void close_session(CloseSessionRequest request, const CallOptions& options, ReplyDone<EmptyMessage> done) override;
+  void list_devices(ListDevicesRequest request, const CallOptions& options, ReplyDone<ListDevicesReply> done) override;
+  void reset(ResetRequest request, const CallOptions& options, ReplyDone<EmptyMessage> done) override;
+  void make_callable(MakeCallableRequest request, const CallOptions& options,
+                     ReplyDone<MakeCallableReply> done) override;
+  void run_callable(RunCallableRequest request, const CallOptions& options, ReplyDone<RunCallableReply> done) override;
+  void release_callable(ReleaseCallableRequest request, const CallOptions& options,
+                        ReplyDone<EmptyMessage> done) override;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace tutti

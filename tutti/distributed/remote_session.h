@@ -1,0 +1,23 @@
+// A session on a remote master.
+#pragma once
+
+#include <memory>
+
+#include "tutti/distributed/master_interface.h"
+#include "tutti/runtime/session.h"
+
+namespace tutti {
+
+struct RemoteSessionOptions {
+  SessionConfig config;
+  std::string target;  // as the user wrote it
+  bool wait_for_ready = true;
+  Clock* clock = nullptr;  // null: the machine's time
+};
+
+// Sends `graph` to the master with the first run and what was added since with later ones. `graph` must outlive it and
+// may grow between runs.
+Result<std::unique_ptr<Session>> make_remote_session(std::shared_ptr<MasterInterface> master, Graph& graph,
+                                                     RemoteSessionOptions options);
+
+}  // namespace tutti

@@ -1,0 +1,57 @@
+// gRPC as a transport: a server that hands calls to a handler, and channels to other servers. No generated services:
+// methods are names, messages are bytes, so that tensors are never copied into a protobuf.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "tutti/core/clock.h"
+#include "tutti/core/status.h"
+#include "tutti/distributed/security.h"
+#include "tutti/transport/channel.h"
+
+namespace tutti {
+
+struct GrpcServerOptions {
+  std::string address;  // "127.0.0.1:0"
+  SecurityOptions security;
+  ServerLimits limits;
+  int threads = 0;  // that wait for calls and handle them; 0: one a core, at least 4
+};
+
+// Thread-safe.
+class GrpcServer {
+ public:
+  // `handler` must outlive it. kUnknown "could not start gRPC server" when the address is taken.
+  static Result<std::unique_ptr<GrpcServer>> start(const GrpcServerOptions& options, CallHandler& handler);
+  ~GrpcServer();  // as stop()
+  int port() const;
+  // Takes no more calls, cancels those that are being handled, waits for their replies and joins the threads.
+  // Idempotent.
+  void stop();
+
+ private:
+  class Impl;
+  explicit GrpcServer(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+// What the channels of a process share: completion threads. Outlives its channels. Thread-safe.
+class GrpcClient {
+ public:
+  struct Options {
+    SecurityOptions security;
+    int threads = 0;  // that complete calls; 0: 2
+    std::size_t message_bytes = std::size_t{2} << 30;
+  };
+  explicit GrpcClient(Options options);
+  ~GrpcClient();
+  // Does not connect yet. `task`: whom the peer's certificate must name; empty: nobody in particular.
+  std::shared_ptr<Channel> channel(const std::string& address, const std::string& task = {});
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace tutti

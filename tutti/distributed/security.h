@@ -1,0 +1,26 @@
+// Who may talk to a task, and how much.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+namespace tutti {
+
+// How peers prove who they are. Empty: plaintext, for loopback and where `insecure` was said.
+struct SecurityOptions {
+  std::string ca_file;           // PEM; whose certificates are believed
+  std::string certificate_file;  // PEM; names this task
+  std::string key_file;
+  std::string join_token;  // the cluster's secret; every Tutti peer must know it
+  bool insecure = false;   // plaintext on any address, and anybody may run graphs here
+};
+
+// What a server gives anybody before it knows more of them.
+struct ServerLimits {
+  std::size_t message_bytes = std::size_t{2} << 30;     // of one message; also what protobuf can say
+  std::size_t connection_bytes = std::size_t{4} << 30;  // received and not yet answered, of one connection
+  std::size_t step_bytes = std::size_t{4} << 30;        // sent and not yet received, of one step
+  int calls_per_connection = 1000;                      // at one time
+};
+
+}  // namespace tutti

@@ -1,0 +1,83 @@
+// A task of a cluster: a master and a worker behind one port.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tutti/distributed/cluster_spec.h"
+#include "tutti/distributed/security.h"
+#include "tutti/runtime/local_runtime.h"
+#include "tutti/runtime/session.h"
+
+namespace tutti {
+
+struct ServerOptions {
+  ClusterSpec cluster;
+  std::string job;  // may be empty when the cluster has one job
+  int task = -1;    // may be -1 when the job has one task
+  // Where to listen; empty: the task's own address. Port 0: the system picks one, and target() tells it.
+  std::string listen;
+  RuntimeOptions runtime;  // job, task and clock are set by the server
+  SecurityOptions security;
+  ServerLimits limits;
+  // Empty, off loopback: no file may be read or written; on loopback: any. Otherwise these directories only.
+  std::vector<std::string> data_directories;
+  // A session of a client that does not renew a lease (TensorFlow's) is collected after so long without a call; 0:
+  // never.
+  std::chrono::seconds session_idle_limit{0};
+  // The fast ways to tasks of the same host.
+  bool shared_memory = true;
+  // Where lines for people go, one at a time; null: standard error.
+  std::function<void(const std::string& line)> log;
+};
+
+// Thread-safe.
+class Server {
+ public:
+  // Listens when this returns. Errors: kInvalidArgument for an address without a port or a task that the cluster lacks;
+  // kUnknown "could not start gRPC server" when the port is taken; kFailedPrecondition when it would be open to a
+  // network without security.
+  static Result<std::unique_ptr<Server>> start(ServerOptions options);
+  // As stop().
+  ~Server();
+
+  // "grpc://host:port"
+  const std::string& target() const;
+  // "/job:ps/replica:0/task:0"
+  const std::string& task() const;
+  // Waits until stop() was called and everything has ended.
+  void join();
+  // Ends what runs with kUnavailable, tells peers, waits for all of its threads. Idempotent.
+  void stop();
+  // For clients in the same process: the way without a wire.
+  std::string in_process_target() const;
+
+ private:
+  class Impl;
+  explicit Server(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+// A session on the master at "grpc://host:port" (wherever that is, the fastest way to it is taken). `graph` must
+// outlive the session and may grow between runs. Waits for the master and its cluster at most `options.timeout`.
+struct ConnectOptions {
+  bool allow_soft_placement = false;
+  bool log_device_placement = false;
+  bool isolate_session_state = false;
+  std::vector<std::string> device_filters;
+  std::chrono::milliseconds operation_timeout{0};  // of each call; 0: no limit
+  // Waits for tasks that are not there yet; else kUnavailable at once.
+  bool wait_for_ready = true;
+  SecurityOptions security;
+  bool shared_memory = true;
+};
+Result<std::unique_ptr<Session>> connect(const std::string& target, Graph& graph, const ConnectOptions& options = {});
+
+// Destroys the state in these containers (all when none is named) on every task, and ends the master's sessions.
+Status reset(const std::string& target, const std::vector<std::string>& containers = {},
+             const ConnectOptions& options = {});
+
+}  // namespace tutti

@@ -1,0 +1,54 @@
+// What a task keeps and runs for one session of a master: the parts of its graph that were registered here.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string_view>
+
+#include "tutti/core/cancellation.h"
+#include "tutti/core/status.h"
+#include "tutti/graph/passes/passes.h"
+#include "tutti/kernels/services.h"
+#include "tutti/ops/op_table.h"
+#include "tutti/runtime/local_runtime.h"
+#include "tutti/runtime/step_stats.h"
+
+namespace tutti {
+
+// A registered part, compiled. Immutable; shared by concurrent steps.
+class TaskGraph {
+ public:
+  virtual ~TaskGraph() = default;
+};
+
+struct TaskStep {
+  std::int64_t id = 0;
+  Rendezvous* rendezvous = nullptr;      // never null; outlives the step
+  Cancellation* cancellation = nullptr;  // never null; outlives the step
+  StepStats* stats = nullptr;            // null: not recorded
+};
+
+// Thread-safe.
+class TaskSession {
+ public:
+  using Done = std::function<void(Status)>;
+
+  virtual ~TaskSession() = default;
+  // Compiles a GraphDef whose nodes all name devices of this task. Stateful kernels are shared with the session's other
+  // graphs, by node name. Errors name the node.
+  virtual Result<std::shared_ptr<const TaskGraph>> add_graph(std::string_view graph_def, const PassOptions& passes) = 0;
+  // Runs all of it, starting on the calling thread. `done` runs exactly once; errors carry the task and the node.
+  virtual void run(const std::shared_ptr<const TaskGraph>& graph, const TaskStep& step, Done done) = 0;
+};
+
+struct TaskSessionOptions {
+  std::shared_ptr<const OpTable> ops = builtin_ops();
+  // Variables, queues and tables of its own, gone with the session, instead of the task's.
+  bool isolated = false;
+  bool parallel_nodes = false;
+};
+
+// `runtime` must outlive it. REQUIRES of the destructor: no step runs.
+std::unique_ptr<TaskSession> make_task_session(LocalRuntime& runtime, const TaskSessionOptions& options = {});
+
+}  // namespace tutti

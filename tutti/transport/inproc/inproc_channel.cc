@@ -1,0 +1,1 @@
+#include "tutti/transport/inproc/inproc_channel.h"

@@ -1,0 +1,52 @@
+// Calls between processes of one host. A unix socket carries the handshake, the file descriptors and, when it closes,
+// the news of a death; messages go through rings in shared memory; large values that were allocated in a shared segment
+// cross as a reference. See docs/design/0006-shared-memory.md.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "tutti/core/allocator.h"
+#include "tutti/core/clock.h"
+#include "tutti/core/status.h"
+#include "tutti/transport/channel.h"
+
+namespace tutti {
+
+struct ShmOptions {
+  std::string task;                                  // who we are, told to peers
+  std::string secret;                                // both sides must know the same; may be empty
+  int threads = 0;                                   // that receive and handle calls; 0: one a core, at least 2
+  std::size_t segment_bytes = std::size_t{1} << 30;  // of values lent to peers at once; beyond: copied through the ring
+  std::size_t ring_bytes = std::size_t{1} << 20;     // a direction
+  Clock* clock = nullptr;                            // outlives it
+};
+
+// The shared memory of one process: what it lends, whom it serves, whom it calls. Thread-safe.
+class ShmTransport {
+ public:
+  // `handler` serves the calls of peers; null: this process only calls. Must outlive it.
+  static Result<std::unique_ptr<ShmTransport>> create(const ShmOptions& options, CallHandler* handler);
+  ~ShmTransport();  // as stop()
+
+  // Under which peers of this host connect: a name in the abstract socket namespace, random for each process. Empty
+  // without a handler.
+  const std::string& name() const;
+  // The same for all processes that can reach each other this way (boot and network namespace), else different.
+  static std::string host_id();
+  // To the process that listens under `name`. Connects at once; kUnavailable when nobody is there, kUnauthenticated
+  // when it knows another secret. `on_lost` runs once when the peer is gone, on any thread.
+  Result<std::shared_ptr<Channel>> connect(const std::string& name, std::function<void(Status)> on_lost);
+  // Memory that crosses without a copy. Falls back to the heap when the segment is full. Never null.
+  Allocator& shared_allocator();
+  // Ends all calls, takes no more, joins the threads. Idempotent.
+  void stop();
+
+ private:
+  class Impl;
+  explicit ShmTransport(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace tutti
