@@ -62,7 +62,7 @@ struct Model {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return bench::serve_steps(argc, argv, "mlp_step_bench", [](std::int64_t batch, int threads) {
+  return bench::serve_training(argc, argv, "mlp_step_bench", [](std::int64_t batch, int threads) {
     return std::make_unique<Model>(batch, RuntimeOptions{.intra_op_threads = threads, .inter_op_threads = threads});
   });
 }

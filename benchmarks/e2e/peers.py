@@ -3,13 +3,11 @@
   peers.py torch|tensorflow mlp|cnn BATCH THREADS
 
 mlp is 784-500-500-10; cnn has three 3x3 convolutions of 32, 64 and 128 channels on 28x28 images, each with bias, ReLU
-and 2x2 pool, and a dense layer. Adam, float. Tries each way of writing the step that the framework offers, keeps the
-fastest, prints `ready NAME`; then for each line of standard input, a number of seconds, steps for that long and prints
-steps/s.
+and 2x2 pool, and a dense layer. Adam, float. Each way of writing the step that the framework offers is tried
+(stepping.py).
 """
 import os
 import sys
-import time
 
 FRAMEWORK, MODEL, BATCH, THREADS = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
 os.environ["OMP_NUM_THREADS"] = str(THREADS)
@@ -17,12 +15,12 @@ os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 os.environ["CUDA_VISIBLE_DEVICES"] = ""
 
 import numpy as np  # noqa: E402
+from stepping import serve  # noqa: E402
 
 ROWS = max(4096, BATCH)
 SIZES = (784, 500, 500, 10)
 CHANNELS = (1, 32, 64, 128)
 FLAT = 3 * 3 * CHANNELS[-1]
-TRY_SECONDS = 1.0
 
 
 def data():
@@ -164,35 +162,19 @@ def tensorflow_steps():
     yield "tf.function", make_function
 
 
-def measure(step, seconds):
-    """Steps a second; the last loss must be a number."""
-    steps, start = 0, time.perf_counter()
-    while time.perf_counter() - start < seconds:
-        for _ in range(4):
-            loss = step()
-        steps += 4
-    if not np.isfinite(float(loss)):
-        raise ValueError(f"loss {float(loss)}")
-    return steps / (time.perf_counter() - start)
+def checked(make):
+    """A step whose loss must be a number, looked at now and then: looking waits for it."""
+    step, count = make(), [0]
 
+    def look():
+        loss = step()
+        count[0] += 1
+        if count[0] % 4 == 0 and not np.isfinite(float(loss)):
+            raise ValueError(f"loss {float(loss)}")
 
-def main():
-    best_rate, best_name, best_step = 0, None, None
-    for name, make in {"torch": torch_steps, "tensorflow": tensorflow_steps}[FRAMEWORK]():
-        try:
-            step = make()
-            for _ in range(5):
-                step()
-            rate = measure(step, TRY_SECONDS)
-        except Exception as error:  # a way that this machine lacks, a compiler for instance
-            print(f"{name}: {type(error).__name__}", file=sys.stderr)
-            continue
-        if rate > best_rate:
-            best_rate, best_name, best_step = rate, name, step
-    print(f"ready {best_name}", flush=True)
-    for line in sys.stdin:
-        print(measure(best_step, float(line)), flush=True)
+    return look
 
 
 if __name__ == "__main__":
-    main()
+    steps = {"torch": torch_steps, "tensorflow": tensorflow_steps}[FRAMEWORK]()
+    serve((name, lambda make=make: checked(make)) for name, make in steps)
