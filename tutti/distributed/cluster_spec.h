@@ -42,6 +42,7 @@ class ClusterSpec {
   std::string to_string() const;
 
  private:
+  Result<const Tasks*> find(std::string_view job) const;
   std::map<std::string, Tasks> jobs_;
 };
 
