@@ -338,6 +338,14 @@ std::string ClusterSpec::to_string() const {
 
 std::string task_name(std::string_view job, int index) { return str_cat("/job:", job, "/replica:0/task:", index); }
 
+std::map<std::string, std::string> task_addresses(const ClusterSpec& cluster) {
+  std::map<std::string, std::string> addresses;
+  for (const auto& [job, tasks] : cluster.tasks()) {
+    for (const auto& [index, address] : tasks) addresses[task_name(job, index)] = address;
+  }
+  return addresses;
+}
+
 Result<TaskConfig> TaskConfig::from_json(std::string_view text) {
   TUTTI_ASSIGN_OR_RETURN(const Json json, parse_json(text));
   if (!json.is_object()) return invalid_argument("must be a JSON object, not ", quoted(json));

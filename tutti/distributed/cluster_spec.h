@@ -49,6 +49,9 @@ class ClusterSpec {
 // "/job:ps/replica:0/task:1"
 std::string task_name(std::string_view job, int index);
 
+// Of each task, by its name.
+std::map<std::string, std::string> task_addresses(const ClusterSpec& cluster);
+
 // What TF_CONFIG says: the cluster and which task this process is.
 struct TaskConfig {
   ClusterSpec cluster;

@@ -123,8 +123,10 @@ PeerHealth::Events PeerHealth::connection_failed(const std::string& task, Connec
 PeerHealth::Events PeerHealth::connection_closed(const std::string& task, TimePoint now) {
   Events events;
   Peer& peer = peers_[task];
-  if (peer.state == PeerState::kAlive) peer.state = PeerState::kSuspected;
-  if (peer.watched && peer.state == PeerState::kSuspected) peer.next_ask = now;
+  if (peer.state == PeerState::kAlive) {  // a suspect is asked already
+    peer.state = PeerState::kSuspected;
+    if (peer.watched) peer.next_ask = now;
+  }
   tick_peer(task, peer, now, events);
   return events;
 }

@@ -44,13 +44,11 @@ struct Call {
 class Peers::Impl : public std::enable_shared_from_this<Impl> {
  public:
   explicit Impl(PeersOptions options) : options_(std::move(options)), health_(options_.health) {
-    for (const auto& [job, tasks] : options_.cluster.tasks()) {
-      for (const auto& [index, address] : tasks) {
-        auto peer = std::make_unique<Peer>();
-        peer->name = task_name(job, index);
-        peer->address = address;
-        peers_.emplace(peer->name, std::move(peer));
-      }
+    for (const auto& [task, address] : options_.addresses) {
+      auto peer = std::make_unique<Peer>();
+      peer->name = task;
+      peer->address = address;
+      peers_.emplace(task, std::move(peer));
     }
   }
 
@@ -59,29 +57,23 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
     local_ = std::move(worker);
   }
 
-  Status set_addresses(const ClusterSpec& cluster) {
+  Status set_addresses(const std::map<std::string, std::string>& addresses) {
     MutexLock lock(mu_);
-    std::size_t known = 0;
-    for (const auto& [job, tasks] : cluster.tasks()) {
-      for (const auto& [index, address] : tasks) known += peers_.count(task_name(job, index));
-    }
-    if (known != peers_.size()) return invalid_argument(options_.task, ": other tasks than before: ", cluster);
     for (const auto& [name, peer] : peers_) {
+      if (!addresses.contains(name)) return invalid_argument(options_.task, ": no new address for ", name);
       if (peer->plain) return failed_precondition(options_.task, ": ", name, " was called at ", peer->address);
     }
-    for (const auto& [job, tasks] : cluster.tasks()) {
-      for (const auto& [index, address] : tasks) peers_[task_name(job, index)]->address = address;
-    }
+    if (addresses.size() != peers_.size()) return invalid_argument(options_.task, ": other tasks than before");
+    for (const auto& [name, address] : addresses) peers_.at(name)->address = address;
     return {};
   }
 
   Result<std::shared_ptr<WorkerInterface>> worker(const std::string& task);
+  Result<std::shared_ptr<Channel>> channel(const std::string& task);
 
   std::vector<std::string> tasks() const {
     std::vector<std::string> names;
-    for (const auto& [job, tasks] : options_.cluster.tasks()) {
-      for (const auto& [index, address] : tasks) names.push_back(task_name(job, index));
-    }
+    for (const auto& [name, address] : options_.addresses) names.push_back(name);
     return names;
   }
 
@@ -285,25 +277,29 @@ class PeerChannel : public Channel {
 
 }  // namespace
 
+Result<std::shared_ptr<Channel>> Peers::Impl::channel(const std::string& task) {
+  if (!peers_.contains(task)) {
+    return not_found("no task ", printable(task), " in the cluster (it has: ", str_join(tasks(), ", "), ")");
+  }
+  const auto call = [weak = weak_from_this(), task](std::string_view method, Payload request,
+                                                    const CallOptions& options, Channel::Done done) {
+    const auto self = weak.lock();
+    if (!self) return done(unavailable(task, ": no longer called, this task has ended"), {});
+    self->call(task, method, std::move(request), options, std::move(done));
+  };
+  return std::shared_ptr<Channel>(std::make_shared<PeerChannel>(call, task));
+}
+
 Result<std::shared_ptr<WorkerInterface>> Peers::Impl::worker(const std::string& task) {
+  {
+    MutexLock lock(mu_);
+    if (!stopped_.ok()) return stopped_;
+    if (task == options_.task && local_) return local_;
+  }
+  TUTTI_ASSIGN_OR_RETURN(std::shared_ptr<Channel> way, channel(task));
   MutexLock lock(mu_);
-  if (!stopped_.ok()) return stopped_;
-  if (task == options_.task && local_) return local_;
-  const auto found = peers_.find(task);
-  if (found == peers_.end()) {
-    return not_found("no task ", printable(task), " in the cluster ", options_.cluster);
-  }
-  Peer& peer = *found->second;
-  if (!peer.worker) {
-    peer.worker = make_remote_worker(std::make_shared<PeerChannel>(
-        [weak = weak_from_this(), task](std::string_view method, Payload request, const CallOptions& options,
-                                        Channel::Done done) {
-          const auto self = weak.lock();
-          if (!self) return done(unavailable(task, ": no longer called, this task has ended"), {});
-          self->call(task, method, std::move(request), options, std::move(done));
-        },
-        task));
-  }
+  Peer& peer = *peers_.at(task);
+  if (!peer.worker) peer.worker = make_remote_worker(std::move(way));
   return peer.worker;
 }
 
@@ -371,7 +367,7 @@ void Peers::Impl::ask(const std::string& task) {
   request.task = options_.task;
   request.incarnation = options_.incarnation;
   request.host_id = options_.host_id;
-  request.to_task = task;
+  if (!options_.task.empty()) request.to_task = task;
   request.nonce = random_nonce();
   say_hello(task, channel, std::move(request));
 }
@@ -509,7 +505,9 @@ void Peers::Impl::ask_failed(const std::string& task, const Status& status) {
   }
   // No answer is silence, which the lease measures; all else is a way that ended somewhere.
   if (status.code() == Code::kDeadlineExceeded) return tick();
+  const bool broke = status.message().find("connection lost") != std::string::npos;
   feed([&](TimePoint now) TUTTI_NO_THREAD_SAFETY_ANALYSIS {
+    if (broke) return health_.connection_closed(task, now);
     return health_.connection_failed(task, connect_stage(status), status, now);
   });
 }
@@ -520,7 +518,11 @@ Peers::~Peers() { stop(unavailable("this task has ended")); }
 
 void Peers::set_local(std::shared_ptr<WorkerInterface> worker) { impl_->set_local(std::move(worker)); }
 
-Status Peers::set_addresses(const ClusterSpec& cluster) { return impl_->set_addresses(cluster); }
+Status Peers::set_addresses(const std::map<std::string, std::string>& addresses) {
+  return impl_->set_addresses(addresses);
+}
+
+Result<std::shared_ptr<Channel>> Peers::channel(const std::string& task) { return impl_->channel(task); }
 
 Result<std::shared_ptr<WorkerInterface>> Peers::worker(const std::string& task) { return impl_->worker(task); }
 

@@ -3,21 +3,21 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "tutti/core/clock.h"
-#include "tutti/distributed/cluster_spec.h"
 #include "tutti/distributed/peer_health.h"
 #include "tutti/distributed/worker_interface.h"
 
 namespace tutti {
 
 struct PeersOptions {
-  ClusterSpec cluster;
-  std::string task;               // our own
-  std::uint64_t incarnation = 0;  // our own
+  std::map<std::string, std::string> addresses;  // of each task: "/job:ps/replica:0/task:1" -> "host:port"
+  std::string task;                              // our own; empty: a client, whose peer may be any task
+  std::uint64_t incarnation = 0;                 // our own
   std::string token;              // the cluster's join token, or empty
   std::string host_id;            // ours; peers with the same one may be reached the fast way
   PeerHealthOptions health;
@@ -46,10 +46,13 @@ class Peers : public WorkerDirectory {
   void set_local(std::shared_ptr<WorkerInterface> worker);
   // The same tasks under the addresses that they have now. kFailedPrecondition once a peer was called, kInvalidArgument
   // for other tasks.
-  Status set_addresses(const ClusterSpec& cluster);
+  Status set_addresses(const std::map<std::string, std::string>& addresses);
 
   Result<std::shared_ptr<WorkerInterface>> worker(const std::string& task) override;
   std::vector<std::string> tasks() const override;
+
+  // The way to a task, whichever is best at the time of each call. kNotFound when there is no such task.
+  Result<std::shared_ptr<Channel>> channel(const std::string& task);
 
   // A peer called us.
   void heard(const std::string& task, std::uint64_t incarnation);
