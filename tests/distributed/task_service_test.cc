@@ -126,8 +126,6 @@ TEST_F(TaskServiceTest, ALeaseIsHeldAndMustBeRenewed) {
   EXPECT_TRUE(abandoned_.empty());
   clock_.advance(10s);
   EXPECT_EQ(abandoned_, std::vector<std::string>{"s1"});
-  ASSERT_EQ(lines_.size(), 1u);
-  EXPECT_NE(lines_[0].find("s1"), std::string::npos);
 }
 
 TEST_F(TaskServiceTest, AClientThatGoesAwayIsNoticed) {

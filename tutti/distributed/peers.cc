@@ -3,6 +3,7 @@
 #include <deque>
 #include <map>
 #include <set>
+#include <thread>
 #include <utility>
 
 #include "tutti/core/cancellation.h"
@@ -109,9 +110,13 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
         channels.push_back(std::move(peer->plain));
       }
       local_.reset();
+      events_.clear();
     }
     questions_.cancel(cause);
     for (auto& call : calls) call->cancellation.cancel(cause);
+    // What `gone` uses may end with us.
+    MutexLock lock(mu_);
+    while (handling_ && handling_thread_ != std::this_thread::get_id()) handled_.wait(mu_);
   }
 
   void call(const std::string& task, std::string_view method, Payload request, const CallOptions& options,
@@ -145,6 +150,7 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
       set_timer();
       if (handling_) return;
       handling_ = true;
+      handling_thread_ = std::this_thread::get_id();
     }
     while (true) {
       PeerEvent event;
@@ -152,6 +158,7 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
         MutexLock lock(mu_);
         if (events_.empty()) {
           handling_ = false;
+          handled_.notify_all();
           return;
         }
         event = std::move(events_.front());
@@ -253,7 +260,9 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
   std::shared_ptr<WorkerInterface> local_ TUTTI_GUARDED_BY(mu_);
   PeerHealth health_ TUTTI_GUARDED_BY(mu_);
   std::deque<PeerEvent> events_ TUTTI_GUARDED_BY(mu_);
-  bool handling_ TUTTI_GUARDED_BY(mu_) = false;
+  CondVar handled_;
+  bool handling_ TUTTI_GUARDED_BY(mu_) = false;  // somebody handles events
+  std::thread::id handling_thread_ TUTTI_GUARDED_BY(mu_);
   std::optional<TimePoint> timer_at_ TUTTI_GUARDED_BY(mu_);
   Status stopped_ TUTTI_GUARDED_BY(mu_);
 };

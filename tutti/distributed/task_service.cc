@@ -36,6 +36,9 @@ class TaskService::Impl : public std::enable_shared_from_this<Impl> {
       for (auto& [id, call] : held_) held.push_back(call);
     }
     for (auto& call : held) finish(*call, End::kStopped);
+    // What `abandon` uses may end with us.
+    MutexLock lock(mu_);
+    while (abandoning_ > 0) abandoned_.wait(mu_);
   }
 
  private:
@@ -168,6 +171,7 @@ class TaskService::Impl : public std::enable_shared_from_this<Impl> {
       MutexLock lock(mu_);
       if (stopped_) return;
       gone = leases_.tick(options_.clock->now());
+      if (!gone.empty()) ++abandoning_;
       const auto next = leases_.next_tick();
       if (timer_at_ && *timer_at_ <= options_.clock->now()) timer_at_.reset();
       if (next && (!timer_at_ || *next < *timer_at_)) {
@@ -177,10 +181,13 @@ class TaskService::Impl : public std::enable_shared_from_this<Impl> {
         });
       }
     }
+    if (gone.empty()) return;
     for (const auto& session : gone) {
-      if (options_.log) options_.log(str_cat("session ", printable(session), ": its client is gone; closed"));
       if (options_.abandon) options_.abandon(session);
     }
+    MutexLock lock(mu_);
+    --abandoning_;
+    abandoned_.notify_all();
   }
 
   const TaskServiceOptions options_;
@@ -193,6 +200,8 @@ class TaskService::Impl : public std::enable_shared_from_this<Impl> {
   std::uint64_t next_id_ TUTTI_GUARDED_BY(mu_) = 0;
   std::set<std::string> refused_ TUTTI_GUARDED_BY(mu_);
   std::optional<TimePoint> timer_at_ TUTTI_GUARDED_BY(mu_);  // the next tick
+  CondVar abandoned_;
+  int abandoning_ TUTTI_GUARDED_BY(mu_) = 0;  // ticks that tell of sessions now
   bool stopped_ TUTTI_GUARDED_BY(mu_) = false;
 };
 

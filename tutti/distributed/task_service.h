@@ -19,9 +19,9 @@ struct TaskServiceOptions {
   Clock* clock = nullptr;  // outlives the service
   // A task of the cluster said that it lives.
   std::function<void(const std::string& task, std::uint64_t incarnation)> heard;
-  // The client that leased a session is gone.
+  // The client that leased a session is gone, or has closed it.
   std::function<void(const std::string& session_handle)> abandon;
-  std::function<void(const std::string& line)> log;  // null: nothing is said
+  std::function<void(const std::string& line)> log;  // of who was refused, once each; null: nothing is said
 };
 
 // Answers our own service and hands all other calls to `others`, which must outlive it. Thread-safe.
