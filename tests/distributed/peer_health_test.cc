@@ -160,9 +160,9 @@ TEST_F(PeerHealthTest, WhenNobodyListensAnyMoreItIsLostAtOnce) {
 
 TEST_F(PeerHealthTest, AFailedNameLookupWaitsForTheLease) {
   make_alive();
-  EXPECT_TRUE(of_kind(health_.connection_failed(kPs, ConnectStage::kNameLookup, unavailable("no name"), now_),
-                      Kind::kLost)
-                  .empty());
+  EXPECT_TRUE(
+      of_kind(health_.connection_failed(kPs, ConnectStage::kNameLookup, unavailable("no name"), now_), Kind::kLost)
+          .empty());
   const auto lost = of_kind(pass(1s), Kind::kLost);
   ASSERT_EQ(lost.size(), 1u);
   EXPECT_NE(lost[0].cause.message().find("no name"), std::string::npos);
@@ -174,7 +174,8 @@ TEST_F(PeerHealthTest, AMissingPeerIsSaidOnceWithTheReason) {
   for (int i = 0; i < 100; ++i) {
     for (auto& event : pass(100ms)) {
       if (event.kind == Kind::kAsk) {
-        for (auto& more : health_.connection_failed(kPs, ConnectStage::kNameLookup, unavailable("no such host"), now_)) {
+        for (auto& more :
+             health_.connection_failed(kPs, ConnectStage::kNameLookup, unavailable("no such host"), now_)) {
           all.push_back(more);
         }
       }

@@ -58,8 +58,8 @@ class Client {
 
   const std::unique_ptr<Clock> clock_ = make_system_clock();
   std::unique_ptr<GrpcClient> grpc_;
-  std::unique_ptr<ShmTransport> shm_;     // null: none
-  std::unique_ptr<ThreadPool> errands_;   // connecting the fast way
+  std::unique_ptr<ShmTransport> shm_;    // null: none
+  std::unique_ptr<ThreadPool> errands_;  // connecting the fast way
   std::unique_ptr<Peers> peers_;
   std::shared_ptr<Channel> channel_;
 };

@@ -12,6 +12,7 @@ namespace tutti {
 // Passes on to `base`, which must outlive it, what lies in one of `directories` once symbolic links and ".." are
 // resolved; all else is kPermissionDenied, which names the path and the directories. None: nothing is allowed. The
 // directories are resolved now: a missing one is kNotFound.
-Result<std::unique_ptr<FileSystem>> make_data_directories(FileSystem& base, const std::vector<std::string>& directories);
+Result<std::unique_ptr<FileSystem>> make_data_directories(FileSystem& base,
+                                                          const std::vector<std::string>& directories);
 
 }  // namespace tutti

@@ -65,9 +65,9 @@ std::uint64_t random_incarnation();
 class HelloGate {
  public:
   struct Options {
-    HelloReply self;                                          // task, incarnation, host id, shm name
-    std::string token;                                        // empty: everybody is believed
-    std::function<std::string()> make_nonce = random_nonce;   // of challenges
+    HelloReply self;                                         // task, incarnation, host id, shm name
+    std::string token;                                       // empty: everybody is believed
+    std::function<std::string()> make_nonce = random_nonce;  // of challenges
     Duration challenge_life = std::chrono::seconds(30);
   };
   explicit HelloGate(Options options) : options_(std::move(options)) {}

@@ -147,8 +147,8 @@ void PeerHealth::tick_peer(const std::string& task, Peer& peer, TimePoint now, E
   }
   if (peer.state == PeerState::kConnecting && !peer.missing_said && now >= peer.asked_for + options_.patience) {
     peer.missing_said = true;
-    events.push_back({Kind::kMissing, task, 0,
-                      peer.failure ? *peer.failure : unavailable(task, ": it does not answer")});
+    events.push_back(
+        {Kind::kMissing, task, 0, peer.failure ? *peer.failure : unavailable(task, ": it does not answer")});
   }
 }
 

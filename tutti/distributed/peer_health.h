@@ -14,9 +14,9 @@
 namespace tutti {
 
 struct PeerHealthOptions {
-  Duration heartbeat = std::chrono::milliseconds(250);  // a live peer that was silent for so long is asked
-  Duration suspect = std::chrono::milliseconds(600);    // silence after which a peer is suspected
-  Duration lease = std::chrono::milliseconds(1000);     // silence after which it is lost
+  Duration heartbeat = std::chrono::milliseconds(250);   // a live peer that was silent for so long is asked
+  Duration suspect = std::chrono::milliseconds(600);     // silence after which a peer is suspected
+  Duration lease = std::chrono::milliseconds(1000);      // silence after which it is lost
   Duration first_retry = std::chrono::milliseconds(20);  // after a failed connection; doubles up to `last_retry`
   Duration last_retry = std::chrono::milliseconds(500);
   Duration patience = std::chrono::seconds(2);  // a peer that was never there is said to be missing after so long

@@ -384,10 +384,11 @@ void Peers::Impl::ask(const std::string& task) {
 void Peers::Impl::say_hello(const std::string& task, const std::shared_ptr<Channel>& channel, HelloRequest request) {
   const Payload bytes = encode(request);
   // Without the channel: a call that kept its own way open would outlive a stop.
-  channel->call(kHelloMethod, bytes, question(),
-                [self = shared_from_this(), task, request = std::move(request)](const Status& status, const Payload& reply) {
-                  self->hello_answered(task, request, status, reply);
-                });
+  channel->call(
+      kHelloMethod, bytes, question(),
+      [self = shared_from_this(), task, request = std::move(request)](const Status& status, const Payload& reply) {
+        self->hello_answered(task, request, status, reply);
+      });
 }
 
 void Peers::Impl::hello_answered(const std::string& task, const HelloRequest& request, const Status& status,
@@ -490,19 +491,19 @@ void Peers::Impl::send_heartbeat(const std::string& task, const std::shared_ptr<
 }
 
 void Peers::Impl::get_status(const std::string& task, const std::shared_ptr<Channel>& channel) {
-  channel->call(kGetStatusMethod, {}, question(), [self = shared_from_this(), task](Status status, const Payload& bytes) {
-    GetStatusReply reply;
-    status.update(status.ok() ? decode(bytes, reply) : Status());
-    if (!status.ok()) return self->ask_failed(task, status);
-    {
-      MutexLock lock(self->mu_);
-      self->peers_.at(task)->asking = false;
-    }
-    const std::uint64_t incarnation = reply.devices.empty() ? 1 : reply.devices.front().incarnation;
-    self->feed([&](TimePoint now) TUTTI_NO_THREAD_SAFETY_ANALYSIS {
-      return self->health_.heard(task, incarnation, now);
-    });
-  });
+  channel->call(
+      kGetStatusMethod, {}, question(), [self = shared_from_this(), task](Status status, const Payload& bytes) {
+        GetStatusReply reply;
+        status.update(status.ok() ? decode(bytes, reply) : Status());
+        if (!status.ok()) return self->ask_failed(task, status);
+        {
+          MutexLock lock(self->mu_);
+          self->peers_.at(task)->asking = false;
+        }
+        const std::uint64_t incarnation = reply.devices.empty() ? 1 : reply.devices.front().incarnation;
+        self->feed([&](TimePoint now)
+                       TUTTI_NO_THREAD_SAFETY_ANALYSIS { return self->health_.heard(task, incarnation, now); });
+      });
 }
 
 void Peers::Impl::ask_failed(const std::string& task, const Status& status) {

@@ -18,8 +18,8 @@ struct PeersOptions {
   std::map<std::string, std::string> addresses;  // of each task: "/job:ps/replica:0/task:1" -> "host:port"
   std::string task;                              // our own; empty: a client, whose peer may be any task
   std::uint64_t incarnation = 0;                 // our own
-  std::string token;              // the cluster's join token, or empty
-  std::string host_id;            // ours; peers with the same one may be reached the fast way
+  std::string token;                             // the cluster's join token, or empty
+  std::string host_id;                           // ours; peers with the same one may be reached the fast way
   PeerHealthOptions health;
   Clock* clock = nullptr;  // outlives it
   // The plain way to a task at an address. Does not connect yet.

@@ -81,7 +81,9 @@ class Door : public CallHandler {
 class Server::Impl : public std::enable_shared_from_this<Impl> {
  public:
   explicit Impl(ServerOptions options)
-      : options_(std::move(options)), task_(task_name(options_.job, options_.task)), incarnation_(random_incarnation()) {
+      : options_(std::move(options)),
+        task_(task_name(options_.job, options_.task)),
+        incarnation_(random_incarnation()) {
     if (!options_.log) options_.log = log_to_stderr;
   }
 
@@ -95,11 +97,10 @@ class Server::Impl : public std::enable_shared_from_this<Impl> {
     TUTTI_RETURN_IF_ERROR(make_shared_memory());
     make_peers();
     make_services();
-    TUTTI_ASSIGN_OR_RETURN(grpc_, GrpcServer::start({.address = listen,
-                                                     .security = options_.security,
-                                                     .limits = options_.limits,
-                                                     .log = line_log()},
-                                                    *service_));
+    TUTTI_ASSIGN_OR_RETURN(
+        grpc_, GrpcServer::start(
+                   {.address = listen, .security = options_.security, .limits = options_.limits, .log = line_log()},
+                   *service_));
     address.port = grpc_->port();
     target_ = str_cat("grpc://", address.to_string());
     return {};

@@ -122,8 +122,8 @@ class TaskService::Impl : public std::enable_shared_from_this<Impl> {
     };
     MutexLock lock(held->mu);
     if (held->ended) return true;
-    held->timer = options_.clock->call_at(options_.clock->now() + options_.leases.hold,
-                                          [end_with] { end_with(End::kTime); });
+    held->timer =
+        options_.clock->call_at(options_.clock->now() + options_.leases.hold, [end_with] { end_with(End::kTime); });
     if (held->cancellation == nullptr) return true;
     held->token = held->cancellation->register_callback([end_with] { end_with(End::kCallerGone); });
     return held->token != 0;
