@@ -117,7 +117,7 @@ Status MasterGraph::inline_calls(FunctionBody& body) const {
   return placed ? Status() : place_nodes(*body.graph);
 }
 
-Result<CutStep> MasterGraph::cut(const Signature& names) const {
+Result<CutStep> MasterGraph::cut(const Signature& names) {
   TUTTI_ASSIGN_OR_RETURN(FunctionBody body, extract_subgraph(graph_, names));
   CutStep step;
   std::unordered_map<const Node*, int> feed_of;
@@ -139,7 +139,9 @@ Result<CutStep> MasterGraph::cut(const Signature& names) const {
     return it == incarnations_.end() ? 0 : it->second;
   };
   options.client_device = options_.client_device;
+  options.first_number = next_number_;
   TUTTI_ASSIGN_OR_RETURN(Partitioning cut, partition(body, options));
+  next_number_ = cut.next_number;
   for (Part& part : cut.parts) {
     step.parts.push_back({part.name, export_graph_def(*part.graph), std::move(part.feeds), std::move(part.fetches)});
     part.graph.reset();

@@ -51,7 +51,7 @@ class MasterGraph {
   // kInvalidArgument: a name that is taken, another producer version than before, no device for a node.
   Status add(const std::string& graph_def);
   // REQUIRES: `names` as canonical() gives them.
-  Result<CutStep> cut(const Signature& names) const;
+  Result<CutStep> cut(const Signature& names);
 
  private:
   Status check_versions(const std::string& graph_def, int* producer) const;
@@ -63,7 +63,8 @@ class MasterGraph {
   const Options options_;
   std::map<std::string, std::uint64_t> incarnations_;  // by device
   Graph graph_;
-  int producer_ = 0;  // of the first GraphDef that told one
+  std::int64_t next_number_ = 0;  // of nodes that cuts add
+  int producer_ = 0;              // of the first GraphDef that told one
 };
 
 }  // namespace tutti::internal
