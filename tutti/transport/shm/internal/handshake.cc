@@ -110,7 +110,8 @@ Result<Joined> join_on(UniqueFd socket, const Identity& identity) {
 
   Packet hello = Packet::make(Packet::kHello, identity.task);
   TUTTI_RETURN_IF_ERROR(fill_random(hello.nonce));
-  TUTTI_RETURN_IF_ERROR(send_packet(socket.get(), hello));
+  // Who refuses us may have hung up already; its reason is then still there to be read.
+  (void)send_packet(socket.get(), hello);
   TUTTI_ASSIGN_OR_RETURN(const Received challenge, wait_for_packet(socket.get(), Packet::kChallenge));
   const Digest expected = make_proof(identity.secret, "listener", hello, challenge.packet);
   if (!same_digest(expected, challenge.packet.proof)) {
@@ -178,9 +179,10 @@ Result<std::optional<Received>> receive_packet(int socket) {
   message.msg_control = control.data();
   message.msg_controllen = control.size();
   ssize_t size = 0;
+  bool reset = false;  // told first when the peer closed without reading; what it had sent is still there
   do {
     size = ::recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-  } while (size < 0 && errno == EINTR);
+  } while (size < 0 && (errno == EINTR || (errno == ECONNRESET && !std::exchange(reset, true))));
   if (size < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return std::optional<Received>();
   if (size < 0) return unavailable(errno_text("unix socket"));
   for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr; header = CMSG_NXTHDR(&message, header)) {
@@ -200,6 +202,12 @@ Result<std::optional<Received>> receive_packet(int socket) {
   return std::optional<Received>(std::move(received));
 }
 
+void refuse(int socket, const Status& why) {
+  Packet refusal = Packet::make(Packet::kRefusal, why.message());
+  refusal.code = static_cast<std::uint32_t>(why.code());
+  (void)send_packet(socket, refusal);
+}
+
 Result<PeerProcess> check_peer_user(int socket) {
   ucred credentials{};
   socklen_t size = sizeof credentials;
@@ -216,9 +224,7 @@ Acceptance::Acceptance(UniqueFd socket, PeerProcess peer, const Identity& identi
     : socket_(std::move(socket)), peer_(peer), identity_(identity), ring_bytes_(ring_bytes) {}
 
 Status Acceptance::refuse(Status why) {
-  Packet refusal = Packet::make(Packet::kRefusal, why.message());
-  refusal.code = static_cast<std::uint32_t>(why.code());
-  (void)send_packet(socket_.get(), refusal);
+  shm::refuse(socket_.get(), why);
   return why;
 }
 

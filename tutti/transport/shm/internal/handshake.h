@@ -55,6 +55,9 @@ Status send_packet(int socket, const Packet& packet, std::initializer_list<int> 
 // Nothing: none there. kUnavailable: closed. kDataLoss: not a packet of ours. Never waits.
 Result<std::optional<Received>> receive_packet(int socket);
 
+// Says why, as far as the socket takes it.
+void refuse(int socket, const Status& why);
+
 // The process at the other end.
 struct PeerProcess {
   int pid = 0;

@@ -112,7 +112,7 @@ void Listener::accept_later() {
 
 void Listener::welcome_guest(UniqueFd socket) {
   const auto peer = check_peer_user(socket.get());
-  if (!peer.ok()) return;
+  if (!peer.ok()) return refuse(socket.get(), peer.status());
   const int fd = socket.get();
   const auto guest = std::make_shared<Guest>(shared_from_this(), std::move(socket), *peer);
   guest->timer = clock_.call_at(clock_.now() + kPatience, [loop = loop_, late = std::weak_ptr(guest)] {
@@ -127,6 +127,7 @@ void Listener::welcome_guest(UniqueFd socket) {
   }
   if (!taken) {
     clock_.cancel_timer(guest->timer);
+    refuse(fd, resource_exhausted("too many connect at once, or none is taken any more"));
   } else if (!loop_->watch(fd, guest).ok()) {
     dismiss(fd);
   }

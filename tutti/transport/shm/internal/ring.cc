@@ -29,7 +29,7 @@ Ring Ring::at(std::byte* memory, std::size_t capacity, int index) {
 bool RingWriter::refresh() {
   // Acquire: the reader's copies out of the room it gives back come before our writes into it.
   const std::uint64_t head = ring_.control->head.load(std::memory_order_acquire);
-  if (tail_ - head > ring_.capacity) return false;
+  if (head - head_ > tail_ - head_) return false;  // not between where it was and where we are
   head_ = head;
   return true;
 }
@@ -49,7 +49,7 @@ void RingWriter::wait_for_room() { raise_flag(ring_.control->writer_waits); }
 bool RingReader::refresh() {
   // Acquire: the bytes before the tail are there.
   const std::uint64_t tail = ring_.control->tail.load(std::memory_order_acquire);
-  if (tail - head_ > ring_.capacity) return false;
+  if (tail - tail_ > ring_.capacity - available()) return false;  // behind where it was, or over us
   tail_ = tail;
   return true;
 }
