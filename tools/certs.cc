@@ -10,7 +10,8 @@
 namespace tutti::tools {
 namespace {
 
-constexpr const char* kFooter = R"(Writes ca.pem and, for each task, ps-0.pem and ps-0.key. Give each task ca.pem and its own two files;
+constexpr const char* kFooter =
+    R"(Writes ca.pem and, for each task, ps-0.pem and ps-0.key. Give each task ca.pem and its own two files;
 keep ca.key away from them.
 
 Example:

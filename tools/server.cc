@@ -15,7 +15,8 @@
 namespace tutti::tools {
 namespace {
 
-constexpr const char* kFooter = R"(The cluster comes from --ps_hosts and --worker_hosts, from --cluster, or from the environment variable TF_CONFIG.
+constexpr const char* kFooter =
+    R"(The cluster comes from --ps_hosts and --worker_hosts, from --cluster, or from the environment variable TF_CONFIG.
 The server prints a line "... listening on grpc://host:port" and runs until SIGTERM or SIGINT.
 
 Example: a parameter server and two workers on this machine, each in a terminal of its own
@@ -50,8 +51,9 @@ void add_flags(CLI::App& command, Flags& flags) {
   command.add_option("--worker_hosts,--worker-hosts", flags.worker_hosts, "Workers: host:port,host:port");
   command.add_option("--cluster", flags.cluster, R"(The cluster as JSON: {"ps": ["host:port"], "worker": [...]})");
   command.add_option("--job_name,--job-name", flags.job_name, "This task's job; may be left out when there is one");
-  command.add_option("--task_index,--task-index", flags.task_index,
-                     "This task's index in the job; may be left out when there is one")
+  command
+      .add_option("--task_index,--task-index", flags.task_index,
+                  "This task's index in the job; may be left out when there is one")
       ->check(CLI::NonNegativeNumber);
   command.add_option("--listen", flags.listen, "Where to listen (host:port) when not at the task's own address");
   command.add_option("--threads", flags.threads, "Threads that compute; 0: one a core")->check(CLI::Range(0, 1024));
@@ -66,8 +68,9 @@ void add_flags(CLI::App& command, Flags& flags) {
   command.add_flag("--insecure", flags.insecure,
                    "No encryption and no token: whoever reaches the port runs graphs here");
   command.add_flag("--no-shared-memory", flags.no_shared_memory, "Speak gRPC also with tasks of the same host");
-  command.add_option("--idle-limit", flags.idle_limit_seconds,
-                     "Seconds without a call after which a session of a TensorFlow client is closed; 0: never")
+  command
+      .add_option("--idle-limit", flags.idle_limit_seconds,
+                  "Seconds without a call after which a session of a TensorFlow client is closed; 0: never")
       ->check(CLI::NonNegativeNumber);
   command.add_option("--log-level", flags.log_level, "info, or error: only why the server ends")
       ->check(CLI::IsMember({"info", "error"}));
