@@ -311,7 +311,8 @@ TEST(GrpcTransport, SeveralServersInOneProcess) {
   }
   GrpcClient client({});
   for (int i = 0; i < 8; ++i) {
-    EXPECT_EQ(call(*client.channel(address_of(*servers[i])), {}).payload.flatten(), str_cat("server ", i));
+    auto channel = client.channel(address_of(*servers[i]));
+    EXPECT_EQ(call(*channel, {}).payload.flatten(), str_cat("server ", i));
   }
 }
 
