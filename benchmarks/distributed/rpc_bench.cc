@@ -238,12 +238,16 @@ void sizes(benchmark::internal::Benchmark* bench) {
   }
 }
 
+void tcp_sizes(benchmark::internal::Benchmark* bench) {
+  for (std::int64_t bytes = 1024; bytes <= kMostBytes; bytes *= 16) bench->Arg(bytes);
+}
+
 BENCHMARK(empty_call)->Name("EmptyCall")->Arg(0)->Arg(1)->UseRealTime();
 BENCHMARK(many_calls)->Name("ManyCalls")->ArgsProduct({{0, 1}, {8, 64, 512}})->UseRealTime();
 BENCHMARK(fetch)->Name("Fetch")->Apply(sizes)->UseRealTime();
 BENCHMARK(send)->Name("Send")->Apply(sizes)->UseRealTime();
 BENCHMARK(tcp_fetch)->Name("TcpRoundTrip")->Arg(1)->UseRealTime();
-BENCHMARK(tcp_fetch)->Name("TcpFetch")->RangeMultiplier(16)->Range(1024, kMostBytes)->UseRealTime();
+BENCHMARK(tcp_fetch)->Name("TcpFetch")->Apply(tcp_sizes)->UseRealTime();
 
 }  // namespace
 }  // namespace tutti

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <fstream>
+#include <future>
 #include <memory>
 #include <random>
 #include <span>
@@ -125,6 +126,32 @@ TEST_F(Abuse, IdleConnectionsCostLittle) {
   expect_service();
   EXPECT_LT(count_threads(), threads + 20);
   EXPECT_LT((resident_bytes() - memory) / count, 100'000) << "bytes for each";
+}
+
+TEST(AbuseOfConnections, ALostConnectionCancelsItsCalls) {
+  std::promise<void> begun;
+  std::promise<void> told;
+  FunctionHandler handler = cancellable_handler([&] { begun.set_value(); }, [&] { told.set_value(); });
+  auto server = start_server(handler);
+  {
+    RawConnection connection(server->port());
+    ASSERT_TRUE(connection.send(http2_hello() + http2_call(1, "/s/Wait")));
+    ASSERT_EQ(begun.get_future().wait_for(kPatience), std::future_status::ready);
+  }
+  EXPECT_EQ(told.get_future().wait_for(kPatience), std::future_status::ready);
+}
+
+// Takes as long as the server's patience.
+TEST(AbuseOfConnections, SilentPeersAreHungUpOn) {
+  if (std::getenv("TUTTI_STRESS") == nullptr) GTEST_SKIP() << "takes 40 s; set TUTTI_STRESS";
+  FunctionHandler handler = echo_handler();
+  auto server = start_server(handler);
+  RawConnection greeted(server->port());
+  ASSERT_TRUE(greeted.send(http2_hello()));
+  RawConnection half_greeted(server->port());
+  ASSERT_TRUE(half_greeted.send(http2_hello().substr(0, 10)));
+  EXPECT_TRUE(half_greeted.wait_closed());
+  EXPECT_TRUE(greeted.wait_closed());
 }
 
 TEST(AbuseOfAnswers, AClientThatNeverReads) {

@@ -1,22 +1,8 @@
 #include "tutti/distributed/rpc/internal/completion_threads.h"
 
-#include <grpc/grpc.h>
+#include "tutti/distributed/rpc/internal/grpc_library.h"
 
 namespace tutti::rpc_internal {
-namespace {
-
-// gRPC takes itself down with its last object, and waits up to 10 s for a poller of its own then. Held from its first
-// use on, it never does.
-void keep_grpc() {
-  static const bool kept = [] {
-    grpc_init();
-    return true;
-  }();
-  static_cast<void>(kept);
-}
-
-}  // namespace
-
 CompletionThreads::CompletionThreads(const std::string& name, int threads, grpc::CompletionQueue& queue)
     : queue_(queue), waiting_(threads), spare_(name + "-spare", threads), threads_(name, threads) {
   keep_grpc();
