@@ -18,6 +18,7 @@ void CompletionThreads::run() {
     // Of threads that leave the queue together, each sees a different count, and the last one sees 1.
     const bool others_wait = waiting_.fetch_sub(1) > 1;
     auto* tag = static_cast<CompletionTag*>(found);
+    tag->returned();
     if (tag->arrived(ok)) {
       if (others_wait) {
         tag->work();

@@ -208,9 +208,10 @@ bool ServerCall::on_finished(bool) {
 
 bool ServerCall::on_gone(bool) { return context_.IsCancelled() && !answered_.load(); }
 
+// May run while another thread still admits the call: looks only at what gRPC has set before.
 void ServerCall::tell_gone() {
-  cancel(
-      cancelled("the caller at ", peer_, " has cancelled ", context_.method(), ", no longer waits for it or has gone"));
+  cancel(cancelled("the caller at ", context_.peer(), " has cancelled ", context_.method(),
+                   ", no longer waits for it or has gone"));
 }
 
 ServerCalls::ServerCalls(const GrpcServerOptions& options, CallHandler& handler)
