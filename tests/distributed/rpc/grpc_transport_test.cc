@@ -76,6 +76,12 @@ TEST(GrpcTransport, StatusesCrossUnchanged) {
     EXPECT_EQ(answer.status, Status(static_cast<Code>(code), text));
     EXPECT_TRUE(answer.payload.empty());
   }
+  for (const Code code : {Code::kUnavailable, Code::kDeadlineExceeded, Code::kUnknown, Code::kCancelled}) {
+    for (const char* text : {"failed to connect to all addresses", "Socket closed", "Deadline Exceeded", ""}) {
+      const Answer answer = call(*channel, Payload(static_cast<char>(code) + std::string(text)));
+      EXPECT_EQ(answer.status, Status(code, text)) << "the peer's own, not one of this connection";
+    }
+  }
   const Answer ascii = call(*channel, Payload('\x0d' + std::string(1 << 20, 'a')));
   EXPECT_EQ(ascii.status, internal_error(std::string(3072, 'a'), " ... [truncated]"));
   std::string wide;
@@ -311,7 +317,8 @@ TEST(GrpcTransport, SeveralServersInOneProcess) {
   }
   GrpcClient client({});
   for (int i = 0; i < 8; ++i) {
-    EXPECT_EQ(call(*client.channel(address_of(*servers[i])), {}).payload.flatten(), str_cat("server ", i));
+    auto channel = client.channel(address_of(*servers[i]));
+    EXPECT_EQ(call(*channel, {}).payload.flatten(), str_cat("server ", i));
   }
 }
 

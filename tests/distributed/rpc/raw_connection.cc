@@ -4,6 +4,7 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -122,6 +123,43 @@ std::string http2_call(std::uint32_t stream, std::string_view method) {
   constexpr char kEndStream = 1;
   return http2_frame(1, kEndHeaders, stream, headers) +
          http2_frame(0, kEndStream, stream, std::string_view("\0\0\0\0\0", 5));
+}
+
+IdlePeers::IdlePeers(int port, int count) {
+  int report[2];
+  int release[2];
+  if (pipe(report) != 0 || pipe(release) != 0) return;
+  const std::string hello = http2_hello();
+  process_ = fork();
+  if (process_ == 0) {  // system calls only: other threads' locks are as they were
+    close(release[1]);
+    const sockaddr_in address = loopback(port);
+    char byte = 0;
+    int greeted = 0;
+    for (int i = 0; i < count; ++i) {
+      const int fd = socket(AF_INET, SOCK_STREAM, 0);
+      const bool connected = fd >= 0 && connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
+      if (!connected || ::send(fd, hello.data(), hello.size(), MSG_NOSIGNAL) < 0) break;
+      if (readable(fd, 60'000) && recv(fd, &byte, 1, 0) == 1) ++greeted;
+    }
+    if (write(report[1], &greeted, sizeof(greeted)) == sizeof(greeted)) readable(release[0], -1);
+    _exit(0);
+  }
+  close(report[1]);
+  close(release[0]);
+  report_ = report[0];
+  release_ = release[1];
+}
+
+IdlePeers::~IdlePeers() {
+  close(release_);
+  if (process_ > 0) waitpid(process_, nullptr, 0);
+  close(report_);
+}
+
+int IdlePeers::wait_connected() {
+  int greeted = 0;
+  return read(report_, &greeted, sizeof(greeted)) == sizeof(greeted) ? greeted : -1;
 }
 
 RecordingProxy::RecordingProxy(int port) : listener_(bound_socket()), port_(bound_port(listener_)) {

@@ -39,6 +39,21 @@ std::string http2_hello();
 // A whole unary call with an empty message.
 std::string http2_call(std::uint32_t stream, std::string_view method);
 
+// A process with connections that greet and then say nothing; each process has its own limit of file descriptors.
+class IdlePeers {
+ public:
+  IdlePeers(int port, int count);
+  // Ends the process.
+  ~IdlePeers();
+  // How many the server has greeted, when all have tried.
+  int wait_connected();
+
+ private:
+  int report_ = -1;   // read end
+  int release_ = -1;  // write end; closing it ends the process
+  int process_ = -1;
+};
+
 // Passes bytes between one client and the server at `port`, and remembers what the client has sent.
 class RecordingProxy {
  public:

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <future>
 #include <memory>
 #include <random>
@@ -194,7 +195,8 @@ class Storm {
 
 TEST(Shutdown, AnySideMayEndUnderCallsInAnyState) {
   const int before = count_threads();
-  for (unsigned seed = 0; seed < 40; ++seed) {
+  const unsigned rounds = std::getenv("TUTTI_STRESS") != nullptr ? 1000 : 40;
+  for (unsigned seed = 0; seed < rounds; ++seed) {
     SCOPED_TRACE(seed);
     Storm(seed).run();
   }

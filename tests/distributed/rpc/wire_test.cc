@@ -80,6 +80,8 @@ TEST(Wire, FailuresOfConnectionsNamePeerAndStep) {
             std::string::npos);
   EXPECT_NE(explain("Socket closed").find("connection lost"), std::string::npos);
   EXPECT_EQ(explain("worker:1 has left"), "worker:1 has left") << "a peer's own words";
+  const std::string quoted = "From /job:worker/replica:0/task:1:\nfailed to connect to all addresses";
+  EXPECT_EQ(explain(quoted), quoted);
   EXPECT_EQ(explain_failure(Status(Code::kUnknown, "Stream removed"), "c", "m").code(), Code::kUnavailable);
 }
 

@@ -18,7 +18,8 @@ struct GrpcServerOptions {
   std::string address;  // "127.0.0.1:0"
   SecurityOptions security;
   ServerLimits limits;
-  int threads = 0;  // that wait for calls and handle them; 0: one a core, at least 4
+  // That wait for calls and handle them; 0: one a core, at least 4. As many again help when all but one are busy.
+  int threads = 0;
   // Where refused peers are told of, one line at a time, once for each; null: standard error. Thread-safe.
   std::function<void(const std::string& line)> log;
 };

@@ -13,16 +13,23 @@ bool has_any(const std::string& text, std::initializer_list<std::string_view> pa
   return false;
 }
 
-// gRPC tells these apart in its messages only. Empty: not a message of its own.
+bool begins_with_any(const std::string& text, std::initializer_list<std::string_view> beginnings) {
+  for (const std::string_view beginning : beginnings) {
+    if (text.starts_with(beginning)) return true;
+  }
+  return false;
+}
+
+// gRPC tells these apart in its messages only. Empty: not a message of its own. That a call was not sent is said only
+// of what gRPC itself can have written: a peer that is not Tutti's may quote such a text of its own calls.
 std::string_view failed_step(const std::string& text) {
-  if (has_any(text, {"DNS resolution failed", "name resolution", "Domain name not found", "empty address list"})) {
+  if (begins_with_any(text, {"DNS resolution failed", "empty address list"})) {
     return "name lookup failed; the call was not sent";
   }
-  const bool connecting = has_any(text, {"failed to connect to all addresses", "connections to all backends failing"});
-  if (connecting && has_any(text, {"andshake", "erification", "SSL", "ertificate", "Peer name"})) {
-    return "handshake failed; the call was not sent";
+  if (begins_with_any(text, {"failed to connect to all addresses", "connections to all backends failing"})) {
+    const bool shaking = has_any(text, {"andshake", "erification", "SSL", "ertificate", "Peer name"});
+    return shaking ? "handshake failed; the call was not sent" : "cannot connect; the call was not sent";
   }
-  if (connecting) return "cannot connect; the call was not sent";
   if (has_any(text, {"Socket closed", "Connection reset", "Broken pipe", "GOAWAY", "keepalive", "ransport closed",
                      "Endpoint", "RST_STREAM", "Connection timed out", "recvmsg", "sendmsg", "Stream removed"})) {
     return "connection lost";

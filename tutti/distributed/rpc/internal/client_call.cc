@@ -177,10 +177,13 @@ bool ClientCall::asked_for_proof() {
 
 Status ClientCall::outcome() {
   grpc::Status ended;
+  bool answered = false;
   {
     MutexLock lock(mu_);
     ended = attempt_->status;
+    answered = ended.ok() || attempt_->context.GetServerTrailingMetadata().contains(kAnswerKey);
   }
+  if (answered) return from_grpc_status(ended);
   if (ended.error_code() == grpc::StatusCode::CANCELLED) {
     if (cancellation_ != nullptr && cancellation_->cancelled()) return cancellation_->status();
     if (channel_->closed()) return channel_->closed_status();

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "tutti/distributed/rpc/internal/call_failure.h"
 #include "tutti/distributed/rpc/internal/completion_threads.h"
 #include "tutti/distributed/rpc/internal/credentials.h"
 #include "tutti/distributed/rpc/internal/wire.h"
@@ -33,8 +34,7 @@ std::string_view metadata(const grpc::GenericServerContext& context, const char*
 // when it has ended one way or another.
 class ServerCall final : public std::enable_shared_from_this<ServerCall> {
  public:
-  explicit ServerCall(ServerCalls& server) : server_(server), stream_(&context_) { server_.created(); }
-  ~ServerCall() { server_.destroyed(); }
+  explicit ServerCall(ServerCalls& server) : life_(server), server_(server), stream_(&context_) {}
 
   // Once.
   void listen() {
@@ -90,6 +90,13 @@ class ServerCall final : public std::enable_shared_from_this<ServerCall> {
     std::shared_ptr<ServerCall> call;
   };
 
+  // Tells when there is a call and, as its first member, when nothing is left of it.
+  struct Life {
+    explicit Life(ServerCalls& calls) : server(calls) { server.created(); }
+    ~Life() { server.destroyed(); }
+    ServerCalls& server;
+  };
+
   bool on_accepted(bool ok);
   bool on_read(bool ok);
   bool on_finished(bool ok);
@@ -98,6 +105,7 @@ class ServerCall final : public std::enable_shared_from_this<ServerCall> {
   void handle();
   void tell_gone();
 
+  const Life life_;
   ServerCalls& server_;
   grpc::GenericServerContext context_;
   grpc::GenericServerAsyncReaderWriter stream_;
@@ -182,6 +190,7 @@ void ServerCall::answer(const Status& status, const Payload& payload) {
                               kMostMessageBytes);
   }
   if (!sent.ok()) {
+    context_.AddTrailingMetadata(kAnswerKey, "1");
     stream_.Finish(to_grpc_status(sent), finished_.of(shared_from_this()));
     return;
   }
@@ -199,9 +208,10 @@ bool ServerCall::on_finished(bool) {
 
 bool ServerCall::on_gone(bool) { return context_.IsCancelled() && !answered_.load(); }
 
+// May run while another thread still admits the call: looks only at what gRPC has set before.
 void ServerCall::tell_gone() {
-  cancel(
-      cancelled("the caller at ", peer_, " has cancelled ", context_.method(), ", no longer waits for it or has gone"));
+  cancel(cancelled("the caller at ", context_.peer(), " has cancelled ", context_.method(),
+                   ", no longer waits for it or has gone"));
 }
 
 ServerCalls::ServerCalls(const GrpcServerOptions& options, CallHandler& handler)

@@ -86,7 +86,8 @@ Status from_grpc_status(const grpc::Status& status) {
 gpr_timespec to_grpc_time(TimePoint when) {
   const TimePoint now = std::chrono::steady_clock::now();
   if (when > now + std::chrono::hours(24 * 365)) return gpr_inf_future(GPR_CLOCK_MONOTONIC);
-  const auto left = when <= now ? std::chrono::nanoseconds(0) : std::chrono::nanoseconds(when - now);
+  // gRPC rounds up to milliseconds, within which a call could still be answered.
+  const auto left = when <= now ? std::chrono::seconds(-1) : std::chrono::nanoseconds(when - now);
   return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_nanos(left.count(), GPR_TIMESPAN));
 }
 
