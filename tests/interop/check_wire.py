@@ -4,6 +4,7 @@
 2. Messages with every field set, written by TensorFlow's classes, fields in any order and unknown ones among them, are
    read and written again by Tutti; TensorFlow reads them back: what Tutti acts on is unchanged.
 """
+import difflib
 import mmap
 import os
 import random
@@ -18,7 +19,7 @@ import tensorflow as tf  # noqa: E402
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory  # noqa: E402
 from tensorflow.core.framework import (device_attributes_pb2, graph_pb2, step_stats_pb2,  # noqa: E402, F401
                                        tensor_pb2)
-from tensorflow.core.protobuf import (config_pb2, named_tensor_pb2, saved_object_graph_pb2,  # noqa: E402, F401
+from tensorflow.core.protobuf import (config_pb2, named_tensor_pb2, tensor_bundle_pb2,  # noqa: E402, F401
                                       tensorflow_server_pb2)
 
 TOOL, PROTO_FOLDER = sys.argv[1:]
@@ -153,7 +154,7 @@ CARRIED = {
     "RunMetadata": ["step_stats", "partition_graphs"],
     "CallableOptions": ["feed", "fetch", "target", "run_options"],
     "DeviceAttributes": ["name", "device_type", "memory_limit", "incarnation", "physical_device_desc"],
-    "ServerDef": ["cluster", "job_name", "task_index", "protocol"],
+    "ServerDef": ["cluster", "job_name", "task_index"],
     "RegisterGraphRequest": ["session_handle", "graph_def", "graph_options", "create_worker_session_called",
                              "config_proto"],
     "RunGraphResponse": ["recv", "step_stats", "partition_graph", "status_code", "status_error_message"],
@@ -204,6 +205,8 @@ def draw_node_stats(rng, stats):
 def draw_scalar(rng, field):
     if field.name == "trace_level":
         return 3
+    if field.name == "status_code":
+        return rng.randrange(1, 17)
     if field.type == field.TYPE_ENUM:
         return rng.choice([value.number for value in field.enum_type.values if value.number != 0])
     if field.type == field.TYPE_BOOL:
@@ -315,7 +318,8 @@ def check_round(tool, rng, descriptor):
     back = type(message).FromString(raw)
     project(message)
     project(back)
-    check(message == back, f"{descriptor.name}: sent\n{message}\ngot back\n{back}")
+    check(message == back, f"{descriptor.name}: sent and got back:\n" + "\n".join(
+        difflib.unified_diff(str(message).splitlines(), str(back).splitlines(), lineterm="", n=8)))
 
 
 def check_messages():

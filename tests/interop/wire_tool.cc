@@ -1,5 +1,5 @@
-// Reads messages and writes them again, for check_wire.py. In: lines "NAME SIZE", each followed by that many bytes. Out,
-// for each: "ok SIZE" and the bytes as we write them, or "error MESSAGE".
+// Reads messages and writes them again, for check_wire.py. In: lines "NAME SIZE", each followed by that many bytes.
+// Out, for each: "ok SIZE" and the bytes as we write them, or "error MESSAGE".
 #include <cstdio>
 #include <iostream>
 #include <string>
