@@ -198,7 +198,7 @@ class FieldReader {
     if (number == number_) text(name, value);
   }
   void field(std::uint32_t number, std::string_view name, std::vector<std::string>& values) {
-    if (number == number_) text(name, values.emplace_back());
+    if (number == number_) text(name, append(values));
   }
   // Negative ones are none.
   void field(std::uint32_t number, std::string_view name, std::chrono::milliseconds& value) {
@@ -221,7 +221,7 @@ class FieldReader {
     if (number == number_) one_tensor(name, value);
   }
   void tensors(std::uint32_t number, std::string_view name, std::vector<Tensor>& values) {
-    if (number == number_) one_tensor(name, values.emplace_back());
+    if (number == number_) one_tensor(name, append(values));
   }
   template <typename T>
   void converted(std::uint32_t number, std::string_view name, T& value) {
@@ -238,7 +238,7 @@ class FieldReader {
   void repeated(std::uint32_t number, std::string_view name, std::string_view type, std::vector<T>& values,
                 const Fields& fields) {
     if (number != number_) return;
-    message(number, name, type, [&fields, &value = values.emplace_back()](auto& inner) { fields(inner, value); });
+    message(number, name, type, [&fields, &value = append(values)](auto& inner) { fields(inner, value); });
   }
   // For what would change the meaning of the rest and is not there.
   void refused(std::uint32_t number, std::string_view name) {
@@ -248,6 +248,12 @@ class FieldReader {
   }
 
  private:
+  // A new last element. The first few cost one allocation together.
+  template <typename T>
+  static T& append(std::vector<T>& values) {
+    if (values.capacity() == 0) values.reserve(4);
+    return values.emplace_back();
+  }
   // Takes the next tag. False at the end and after an error.
   bool next();
   void skip();

@@ -217,6 +217,23 @@ bool all_zero_or_one(std::string_view bytes) {
   return std::all_of(bytes.begin(), bytes.end(), [](char byte) { return static_cast<unsigned char>(byte) <= 1; });
 }
 
+// The memory of a small tensor beside its count: one plain allocation, where an aligned one costs several times that.
+template <std::size_t kBytes>
+class InlineBuffer : public Buffer {
+ public:
+  explicit InlineBuffer(std::size_t bytes) : Buffer(storage_, bytes) {}
+
+ private:
+  alignas(std::max_align_t) std::byte storage_[kBytes];
+};
+
+Result<Tensor> make_tensor(DType dtype, const Shape& shape) {
+  const std::size_t bytes = static_cast<std::size_t>(shape.num_elements()) * dtype_size(dtype);
+  if (bytes <= 32) return Tensor(dtype, shape, std::make_shared<InlineBuffer<32>>(bytes));
+  if (bytes < kMinSharedBytes) return Tensor(dtype, shape, std::make_shared<InlineBuffer<kMinSharedBytes>>(bytes));
+  return Tensor::create(dtype, shape, heap_allocator());
+}
+
 // Whether a tensor may lie over the message's memory.
 bool may_borrow(const WireReader& content, DType dtype) {
   if (content.left() < kMinSharedBytes || !content.contiguous()) return false;
@@ -239,7 +256,7 @@ Result<Tensor> tensor_of_content(const WireReader& content, DType dtype, Shape s
     const std::span<const std::byte> bytes = std::as_bytes(std::span(content.view()));
     return Tensor(dtype, std::move(shape), std::make_shared<BorrowedBuffer>(bytes, content.piece().owner));
   }
-  TUTTI_ASSIGN_OR_RETURN(Tensor tensor, Tensor::create(dtype, shape, heap_allocator()));
+  TUTTI_ASSIGN_OR_RETURN(Tensor tensor, make_tensor(dtype, shape));
   content.copy_to(tensor.raw());
   if (dtype == DType::kBool) {
     auto* values = static_cast<std::uint8_t*>(tensor.raw());
