@@ -2,13 +2,16 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <future>
 #include <iterator>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -39,6 +42,10 @@ inline Answer call(Channel& channel, std::string_view method, Payload request = 
 
 inline void append_buffer(Payload& payload, const BufferPtr& buffer) {
   payload.append({static_cast<const std::byte*>(buffer->data()), buffer->bytes()}, buffer);
+}
+
+inline void wait_until(const std::function<bool()>& condition) {
+  while (!condition()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
 inline int count_entries(const char* directory) {

@@ -29,6 +29,7 @@ using shm::Joined;
 using shm::Packet;
 using shm::PieceHeader;
 using shm::Ring;
+using shm::RingReader;
 using shm::RingWriter;
 using shm::UniqueFd;
 using test::Answer;
@@ -59,7 +60,7 @@ struct Attacker {
   void write(const T& value) {
     writer.write(std::as_bytes(std::span(&value, 1)));
   }
-  void write(std::string_view text) { writer.write(std::as_bytes(std::span(text))); }
+  void write_text(std::string_view text) { writer.write(std::as_bytes(std::span(text))); }
   void ring() {
     writer.publish();
     shm::ring_doorbell(joined.peer_doorbell.get());
@@ -102,7 +103,7 @@ class ShmHostileTest : public ::testing::Test {
     Attacker attacker = attack();
     attacker.write(header);
     for (const PieceHeader& piece : pieces) attacker.write(piece);
-    attacker.write(rest);
+    attacker.write_text(rest);
     attacker.ring();
     expect_closed(attacker.joined.socket.get());
   }
@@ -127,10 +128,19 @@ TEST_F(ShmHostileTest, AnHonestFrameIsAnswered) {
   Attacker attacker = attack();
   attacker.write(call_header(1, 5, 1, 3));
   attacker.write(PieceHeader{.segment = 0, .offset = 99, .bytes = 3, .loan = 0});
-  attacker.write("/echo");
-  attacker.write("abc");
+  attacker.write_text("/echo");
+  attacker.write_text("abc");
   attacker.ring();
-  while (handler_.calls == 0) std::this_thread::sleep_for(1ms);
+  RingReader reader(attacker.incoming());
+  while (reader.available() < sizeof(FrameHeader) + sizeof(PieceHeader) + 3) {
+    ASSERT_TRUE(reader.refresh());
+    std::this_thread::sleep_for(1ms);
+  }
+  FrameHeader reply{};
+  reader.read(std::as_writable_bytes(std::span(&reply, 1)));
+  EXPECT_EQ(reply.kind, static_cast<std::uint32_t>(FrameKind::kReply));
+  EXPECT_EQ(reply.id, 1u);
+  EXPECT_EQ(reply.inline_bytes, 3u);
 }
 
 TEST_F(ShmHostileTest, FramesThatCannotBe) {
@@ -164,7 +174,7 @@ TEST_F(ShmHostileTest, TheSameCallTwice) {
   Attacker attacker = attack();
   for (int i = 0; i < 2; ++i) {
     attacker.write(call_header(7, 5, 0, 0));
-    attacker.write("/wait");
+    attacker.write_text("/wait");
   }
   attacker.ring();
   expect_closed(attacker.joined.socket.get());
@@ -182,7 +192,7 @@ TEST_F(ShmHostileTest, PositionsThatCannotBe) {
     Attacker behind = attack();
     behind.incoming().control->head.store(position);
     behind.write(call_header(1, 5, 0, 0));
-    behind.write("/echo");
+    behind.write_text("/echo");
     behind.ring();
     expect_closed(behind.joined.socket.get());
   }
@@ -199,7 +209,7 @@ TEST_F(ShmHostileTest, ReferencesOutsideOfTheSegment) {
     ASSERT_TRUE(shm::send_packet(attacker.joined.socket.get(), packet, {file.get()}).ok());
     attacker.write(call_header(1, 5, 1, 0));
     attacker.write(PieceHeader{.segment = 9, .offset = offset, .bytes = bytes, .loan = 1});
-    attacker.write("/echo");
+    attacker.write_text("/echo");
     attacker.ring();
     expect_closed(attacker.joined.socket.get());
   }
@@ -297,8 +307,8 @@ void write_nonsense(Attacker& attacker, std::mt19937_64& random) {
       attacker.write(header);
       for (std::uint32_t p = 0; p < std::min<std::uint32_t>(header.pieces, 4); ++p)
         attacker.write(random_piece(random));
-      attacker.write(std::string(header.text_bytes % 64, '/'));
-      attacker.write(std::string(header.inline_bytes % 256, 'x'));
+      attacker.write_text(std::string(header.text_bytes % 64, '/'));
+      attacker.write_text(std::string(header.inline_bytes % 256, 'x'));
     }
   }
   if (random() % 8 == 0) attacker.outgoing().control->tail.store(random());
@@ -397,13 +407,14 @@ TEST_F(ShmHostileTest, AClientThatNeverReadsItsReplies) {
     if (!attacker.writer.refresh()) break;
     while (attacker.writer.room() >= sizeof(FrameHeader) + 8) {
       attacker.write(call_header(id++, 8, 0, 0));
-      attacker.write("/nothing");
+      attacker.write_text("/nothing");
     }
     attacker.ring();
     pollfd poll{.fd = attacker.joined.socket.get(), .events = POLLIN, .revents = 0};
     if (::poll(&poll, 1, 0) > 0) break;
   }
   expect_closed(attacker.joined.socket.get());
+  EXPECT_GT(handler_.calls, 1 << 16) << "none before the limit";
 }
 
 }  // namespace

@@ -7,7 +7,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <chrono>
+#include <random>
 #include <sstream>
 #include <thread>
 
@@ -23,12 +25,9 @@ using test::append_buffer;
 using test::call;
 using test::start_call;
 using test::TestHandler;
+using test::wait_until;
 
 constexpr int kNobody = 65534;
-
-void wait_until(const std::function<bool()>& condition) {
-  while (!condition()) std::this_thread::sleep_for(1ms);
-}
 
 // A shm_peer, killed and collected at the latest when this goes.
 class Peer {
@@ -170,6 +169,34 @@ TEST_F(ShmProcessTest, AKilledServerIsLostInMidTransfer) {
   EXPECT_EQ(sending.get().status.code(), Code::kUnavailable);
   EXPECT_EQ(behind.get().status.code(), Code::kUnavailable);
   EXPECT_EQ(large.pieces()[0].owner.use_count(), 1) << "nobody holds it any more";
+}
+
+TEST_F(ShmProcessTest, AServerKilledAtAnyMomentLeavesNothing) {
+  const int descriptors = test::count_entries("/proc/self/fd");
+  for (unsigned seed = 0; seed < 10; ++seed) {
+    std::mt19937 random(seed);
+    Peer peer({"0", "serve"});
+    auto client = make_transport(nullptr, /*segment_bytes=*/4 << 20);
+    auto channel = connect(*client, peer.read_line());
+    const int last = static_cast<int>(random() % 200);
+    std::vector<std::future<Answer>> answers;
+    for (int i = 0; i <= last; ++i) {
+      const std::size_t bytes = random() % (std::size_t{1} << (random() % 22));
+      const char* method = std::array{"/echo", "/hold", "/wait"}[random() % 3];
+      Payload request = random() % 2 ? shared_payload(*client, bytes) : Payload(std::string(bytes, 'h'));
+      answers.push_back(start_call(*channel, method, std::move(request)));
+    }
+    peer.kill(SIGKILL);
+    for (auto& answer : answers) {
+      const Status status = answer.get().status;
+      EXPECT_TRUE(status.ok() || status.code() == Code::kUnavailable) << status.to_string();
+    }
+    answers.clear();
+    wait_until([&] { return lent(*client) == 0; });
+    wait_until([&] { return lost_ == static_cast<int>(seed) + 1; });
+  }
+  EXPECT_EQ(test::count_entries("/proc/self/fd"), descriptors);
+  EXPECT_EQ(test::count_mappings(), 0);
 }
 
 TEST_F(ShmProcessTest, AKilledClientCancelsItsCalls) {

@@ -18,10 +18,7 @@ using test::append_buffer;
 using test::call;
 using test::start_call;
 using test::TestHandler;
-
-void wait_until(const std::function<bool()>& condition) {
-  while (!condition()) std::this_thread::sleep_for(1ms);
-}
+using test::wait_until;
 
 // A server and a client in one process, which no code between them knows.
 class ShmTransportTest : public ::testing::Test {
@@ -295,6 +292,25 @@ TEST_F(ShmTransportTest, ADeadlineEndsTheCallAndTellsThePeer) {
   wait_until([&] { return handler_.waiting == 0; });
   EXPECT_EQ(call(*channel_, "/echo", {}, {.deadline = clock_->now() - 1s}).status.code(), Code::kDeadlineExceeded);
   EXPECT_TRUE(call(*channel_, "/echo", {}, {.deadline = TimePoint::max()}).status.ok());
+}
+
+TEST_F(ShmTransportTest, NoCancellationIsLostOnItsWay) {
+  start();
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 500; ++i) {
+        Cancellation cancellation;
+        auto canceller = std::async(std::launch::async, [&] { cancellation.cancel(aborted("now")); });
+        EXPECT_EQ(call(*channel_, "/wait", {}, {.cancellation = &cancellation}).status, aborted("now"));
+        canceller.get();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  // Each that reached the handler is told, even if the cancellation overtook it.
+  EXPECT_TRUE(call(*channel_, "/echo").status.ok());
+  wait_until([&] { return handler_.waiting == 0; });
 }
 
 TEST_F(ShmTransportTest, DestroyingTheChannelEndsItsCallsAndCancelsTheirHandlers) {

@@ -40,15 +40,18 @@ class WaitingCalls {
 
 class InprocChannel : public Channel {
  public:
-  InprocChannel(CallHandler& handler, Clock& clock, std::string name)
-      : handler_(handler), clock_(clock), name_(std::move(name)), waiting_(std::make_shared<WaitingCalls>()) {}
+  InprocChannel(CallHandler& handler, Clock& clock, std::string_view name)
+      : handler_(handler),
+        clock_(clock),
+        name_(std::make_shared<const std::string>(str_cat("inproc to ", name))),
+        waiting_(std::make_shared<WaitingCalls>()) {}
   ~InprocChannel() override { waiting_->end_all(cancelled(describe(), ": the channel was destroyed")); }
 
   void call(std::string_view method, Payload request, const CallOptions& options, Done done) override {
     // Not a child of the caller's cancellation, which may go when a deadline ends the call while the handler works on.
     auto cancellation = std::make_shared<Cancellation>();
     auto early = [cancellation](const Status& cause) { cancellation->cancel(cause); };
-    auto call = std::make_shared<PendingCall>(clock_, str_cat(describe(), " ", method), std::move(done), early);
+    auto call = std::make_shared<PendingCall>(clock_, name_, method, std::move(done), early);
     // `this` may go in `done` or in the handler.
     const std::shared_ptr<WaitingCalls> waiting = waiting_;
     waiting->add(call);
@@ -65,19 +68,19 @@ class InprocChannel : public Channel {
     });
   }
 
-  std::string describe() const override { return str_cat("inproc to ", name_); }
+  std::string describe() const override { return *name_; }
 
  private:
   CallHandler& handler_;
   Clock& clock_;
-  const std::string name_;
+  const std::shared_ptr<const std::string> name_;
   const std::shared_ptr<WaitingCalls> waiting_;
 };
 
 }  // namespace
 
 std::shared_ptr<Channel> make_inproc_channel(CallHandler& handler, Clock& clock, std::string name) {
-  return std::make_shared<InprocChannel>(handler, clock, std::move(name));
+  return std::make_shared<InprocChannel>(handler, clock, name);
 }
 
 }  // namespace tutti

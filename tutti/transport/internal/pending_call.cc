@@ -4,9 +4,11 @@
 
 namespace tutti {
 
-PendingCall::PendingCall(Clock& clock, std::string name, Channel::Done done, EarlyEnd early, Runner runner)
+PendingCall::PendingCall(Clock& clock, std::shared_ptr<const std::string> channel, std::string_view method,
+                         Channel::Done done, EarlyEnd early, Runner runner)
     : clock_(clock),
-      name_(std::move(name)),
+      channel_(std::move(channel)),
+      method_(method),
       early_(std::move(early)),
       runner_(std::move(runner)),
       done_(std::move(done)) {}
@@ -30,14 +32,16 @@ void PendingCall::arm(const CallOptions& options) {
 
 void PendingCall::set_timer(TimePoint deadline) {
   if (clock_.now() >= deadline) {
-    end_early(deadline_exceeded(name_, ": the deadline had passed before the call"));
+    end_early(deadline_exceeded(*channel_, " ", method_, ": the deadline had passed before the call"));
     return;
   }
   has_timer_ = true;
   timer_ = clock_.call_at(deadline, [weak = weak_from_this()] {
     const auto call = weak.lock();
     if (!call) return;
-    auto end = [call] { call->end_early(deadline_exceeded(call->name_, ": no answer by the deadline")); };
+    auto end = [call] {
+      call->end_early(deadline_exceeded(*call->channel_, " ", call->method_, ": no answer by the deadline"));
+    };
     call->runner_ ? call->runner_(std::move(end)) : end();
   });
 }

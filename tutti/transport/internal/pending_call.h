@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "tutti/core/cancellation.h"
 #include "tutti/core/clock.h"
@@ -20,10 +21,11 @@ class PendingCall : public std::enable_shared_from_this<PendingCall> {
   using EarlyEnd = std::function<void(const Status& cause)>;
   using Runner = std::function<void(std::function<void()>)>;
 
-  // `name` says what is called, for messages. `early` tells the peer; it runs before `done`, and only when the call
-  // ended by end_early, a deadline or a cancellation. `runner`, when given, runs what follows a deadline, so that it
-  // does not hold up the clock.
-  PendingCall(Clock& clock, std::string name, Channel::Done done, EarlyEnd early, Runner runner = nullptr);
+  // `channel` and `method` say what is called, for messages. `early` tells the peer; it runs before `done`, and only
+  // when the call ended by end_early, a deadline or a cancellation. `runner`, when given, runs what follows a deadline,
+  // so that it does not hold up the clock.
+  PendingCall(Clock& clock, std::shared_ptr<const std::string> channel, std::string_view method, Channel::Done done,
+              EarlyEnd early, Runner runner = nullptr);
 
   // Sets the deadline and the cancellation; the call may end in here. Until this has returned no end runs `done` on
   // another thread. Once, before the request is sent.
@@ -39,7 +41,8 @@ class PendingCall : public std::enable_shared_from_this<PendingCall> {
   void complete();
 
   Clock& clock_;
-  const std::string name_;
+  const std::shared_ptr<const std::string> channel_;
+  const std::string method_;
   const EarlyEnd early_;
   const Runner runner_;
 

@@ -122,7 +122,6 @@ Status ShmTransport::Impl::start(const ShmOptions& options, CallHandler* handler
   services_.message_memory = make_pool_allocator();
   services_.clock = options.clock;
   services_.handler = handler;
-  services_.loan_limit = options.segment_bytes;
   services_.pool->set_dropped([connections = connections_](const std::vector<std::uint64_t>& ids) {
     for (const auto& connection : connections->all()) connection->forget_segments(ids);
   });

@@ -68,15 +68,14 @@ Connection::Connection(Joined joined, const ConnectionServices& services, std::u
     : services_(services),
       peer_task_(joined.peer_task),
       calls_(joined.connector),
-      description_(str_cat("shm to ", printable(joined.peer_task))),
+      description_(std::make_shared<const std::string>(str_cat("shm to ", printable(joined.peer_task)))),
       name_(str_cat("shm:", joined.peer.pid, "#", number)),
       socket_(std::move(joined.socket)),
       our_doorbell_(std::move(joined.our_doorbell)),
       peer_doorbell_(std::move(joined.peer_doorbell)),
       rings_(joined.rings),
       on_closed_(std::move(on_closed)),
-      sender_(RingWriter(ring_to_peer(joined)), socket_.get(), peer_doorbell_.get(), *services_.pool,
-              services_.loan_limit),
+      sender_(RingWriter(ring_to_peer(joined)), socket_.get(), peer_doorbell_.get(), *services_.pool),
       peer_memory_(socket_.get()),
       ring_(ring_from_peer(joined)),
       reader_(*services_.message_memory),
@@ -248,7 +247,7 @@ void Connection::call(std::string_view method, const Payload& request, const Cal
     if (refused.ok()) {
       id = next_call_++;
       call = std::make_shared<PendingCall>(
-          *services_.clock, str_cat(description_, " ", method), std::move(done),
+          *services_.clock, description_, method, std::move(done),
           [weak = weak_from_this(), id](const Status&) {
             if (const auto self = weak.lock()) self->drop_call(id);
           },
@@ -263,10 +262,14 @@ void Connection::call(std::string_view method, const Payload& request, const Cal
     return;
   }
   const Status sent = sender_.send(FrameKind::kCall, id, {}, method, request);
-  if (sent.ok()) return;
+  if (sent.ok()) {
+    // Its end may have told the peer before the call was there.
+    if (call->ended()) drop_call(id);
+    return;
+  }
   if (sent.code() != Code::kResourceExhausted) return lose(sent);
   remove_call(id);
-  call->finish(sent.with_context(description_), {});
+  call->finish(sent.with_context(*description_), {});
 }
 
 std::shared_ptr<PendingCall> Connection::remove_call(std::uint64_t id) {
@@ -342,7 +345,7 @@ void Connection::end_all(const Calls& calls, const Servings& servings, const Sta
 void Connection::lose(const Status& why) {
   const auto self = shared_from_this();  // the loop lets go of it
   const Code code = why.code() == Code::kDataLoss ? Code::kDataLoss : Code::kUnavailable;
-  const Status lost(code, str_cat(description_, " (", name_, ") is lost: ", why.message()));
+  const Status lost(code, str_cat(*description_, " (", name_, ") is lost: ", why.message()));
   Calls calls;
   Servings servings;
   if (!shut(lost, calls, servings)) return;
@@ -361,8 +364,8 @@ void Connection::close(const Status& why) {
   const auto self = shared_from_this();
   Calls calls;
   Servings servings;
-  if (!shut(why.with_context(description_), calls, servings)) return;
-  end_all(calls, servings, why.with_context(description_));
+  if (!shut(why.with_context(*description_), calls, servings)) return;
+  end_all(calls, servings, why.with_context(*description_));
 }
 
 }  // namespace tutti::shm

@@ -25,7 +25,6 @@ struct ConnectionServices {
   std::shared_ptr<Allocator> message_memory;
   Clock* clock = nullptr;
   CallHandler* handler = nullptr;  // null: nobody may call us
-  std::size_t loan_limit = 0;
 };
 
 // One end of it. Lives while it is open (the loop holds it), while a channel holds it, and while one of its threads is
@@ -43,7 +42,7 @@ class Connection : public Watched, public std::enable_shared_from_this<Connectio
   // From our side. Calls end with `why`, before this returns.
   void close(const Status& why);
   void forget_segments(const std::vector<std::uint64_t>& ids);
-  const std::string& description() const { return description_; }
+  const std::string& description() const { return *description_; }
 
   void ready(int fd) override;
 
@@ -77,9 +76,9 @@ class Connection : public Watched, public std::enable_shared_from_this<Connectio
 
   const ConnectionServices services_;
   const std::string peer_task_;
-  const bool calls_;               // we connected
-  const std::string description_;  // "shm to TASK"
-  const std::string name_;         // for the handler: "shm:PID#3"
+  const bool calls_;                                      // we connected
+  const std::shared_ptr<const std::string> description_;  // "shm to TASK"
+  const std::string name_;                                // for the handler: "shm:PID#3"
   const UniqueFd socket_;
   const UniqueFd our_doorbell_;
   const UniqueFd peer_doorbell_;

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <system_error>
 #include <utility>
 
 namespace tutti::shm {
@@ -39,7 +40,7 @@ Result<std::shared_ptr<EventLoop>> EventLoop::create(int threads) {
   epoll_event event{.events = EPOLLIN | EPOLLET, .data = {.u64 = kWakeToken}};
   if (::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, wake.get(), &event) != 0) return internal_error(errno_text("epoll_ctl"));
   std::shared_ptr<EventLoop> loop(new EventLoop(threads, std::move(epoll), std::move(wake)));
-  loop->start();
+  TUTTI_RETURN_IF_ERROR(loop->start());
   return loop;
 }
 
@@ -48,9 +49,26 @@ EventLoop::EventLoop(int threads, UniqueFd epoll, UniqueFd wake)
 
 EventLoop::~EventLoop() { stop(); }
 
-void EventLoop::start() {
+Status EventLoop::start() {
   MutexLock lock(mu_);
-  for (int i = 0; i < num_threads_; ++i) threads_.emplace_back([this] { listen(); });
+  try {
+    for (int i = 0; i < num_threads_; ++i) threads_.emplace_back([this] { listen(); });
+  } catch (const std::system_error& error) {
+    return resource_exhausted("a thread: ", error.what());
+  }
+  return {};
+}
+
+void EventLoop::call_spare() {
+  if (spares_idle_ > 0) {
+    spare_wanted_.notify_one();
+  } else if (threads_.size() < 2 * static_cast<std::size_t>(num_threads_)) {
+    try {
+      threads_.emplace_back([this] { help(); });
+    } catch (const std::system_error&) {
+      // The system has no more: the work waits for a thread that is there.
+    }
+  }
 }
 
 Status EventLoop::watch(int fd, std::shared_ptr<Watched> watched) {
@@ -101,11 +119,7 @@ bool EventLoop::run_one() {
     MutexLock lock(mu_);
     if (work_.empty() || stopping_) return false;
     if (busy_ + 1 >= num_threads_) {
-      if (spares_idle_ > 0) {
-        spare_wanted_.notify_one();
-      } else if (threads_.size() < 2 * static_cast<std::size_t>(num_threads_)) {
-        threads_.emplace_back([this] { help(); });
-      }
+      call_spare();
       return false;
     }
     ++busy_;

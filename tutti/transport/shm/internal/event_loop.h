@@ -41,12 +41,13 @@ class EventLoop {
 
  private:
   EventLoop(int threads, UniqueFd epoll, UniqueFd wake);
-  void start();
+  Status start();
   void listen();
   void help();
   void dispatch(std::uint64_t token);
   // Whether it ran something.
   bool run_one();
+  void call_spare() TUTTI_REQUIRES(mu_);
   void wake_another() TUTTI_REQUIRES(mu_);
 
   const int num_threads_;

@@ -58,7 +58,7 @@ class FrameSender::Packer {
   bool refer(const std::byte* data, std::size_t bytes, const std::shared_ptr<const void>& owner) {
     const auto place = sender_.pool_.find(data, bytes);
     if (!place || !sender_.announce(*place->segment)) return false;
-    const std::uint64_t loan = sender_.lend(owner, bytes);
+    const std::uint64_t loan = sender_.lend(owner);
     if (loan == 0) return false;
     frame_.loans.push_back(loan);
     pieces_.push_back({.segment = place->segment->id, .offset = place->offset, .bytes = bytes, .loan = loan});
@@ -92,8 +92,8 @@ class FrameSender::Packer {
   bool last_is_small_ = false;
 };
 
-FrameSender::FrameSender(RingWriter ring, int socket, int peer_doorbell, SegmentPool& pool, std::size_t loan_limit)
-    : socket_(socket), peer_doorbell_(peer_doorbell), pool_(pool), loan_limit_(loan_limit), ring_(ring) {}
+FrameSender::FrameSender(RingWriter ring, int socket, int peer_doorbell, SegmentPool& pool)
+    : socket_(socket), peer_doorbell_(peer_doorbell), pool_(pool), ring_(ring) {}
 
 Status FrameSender::send(FrameKind kind, std::uint64_t id, const Status& status, std::string_view text,
                          const Payload& payload) {
@@ -214,24 +214,22 @@ Status FrameSender::forget_segment(std::uint64_t id) {
 }
 
 // 0: not lent.
-std::uint64_t FrameSender::lend(std::shared_ptr<const void> owner, std::size_t bytes) {
+std::uint64_t FrameSender::lend(std::shared_ptr<const void> owner) {
   MutexLock lock(loans_mu_);
-  if (no_loans_ || lent_bytes_ + bytes > loan_limit_) return 0;
-  lent_bytes_ += bytes;
+  if (no_loans_ || loans_.size() >= kMaxLoans) return 0;
   const std::uint64_t loan = next_loan_++;
-  loans_.emplace(loan, Loan{std::move(owner), bytes});
+  loans_.emplace(loan, std::move(owner));
   return loan;
 }
 
 Status FrameSender::release(std::uint64_t loan) {
-  Loan returned;  // dropped without the lock
+  std::shared_ptr<const void> returned;  // dropped without the lock
   MutexLock lock(loans_mu_);
   const auto found = loans_.find(loan);
   if (found == loans_.end()) {
     if (no_loans_) return {};
     return data_loss("loan ", loan, " given back that was not made");
   }
-  lent_bytes_ -= found->second.bytes;
   returned = std::move(found->second);
   loans_.erase(found);
   return {};
@@ -243,7 +241,7 @@ void FrameSender::take_back(const OutFrame& frame) {
 
 void FrameSender::close() {
   std::deque<OutFrame> queue;
-  std::unordered_map<std::uint64_t, Loan> loans;
+  std::unordered_map<std::uint64_t, std::shared_ptr<const void>> loans;
   {
     MutexLock lock(mu_);
     closed_ = true;
@@ -252,7 +250,6 @@ void FrameSender::close() {
   }
   MutexLock lock(loans_mu_);
   no_loans_ = true;
-  lent_bytes_ = 0;
   loans.swap(loans_);
 }
 

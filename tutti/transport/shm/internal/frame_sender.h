@@ -21,15 +21,17 @@ namespace tutti::shm {
 // (flush). The queue holds references to payloads, at most kMaxQueuedBytes and kMaxQueuedFrames of them.
 //
 // A piece that lies in one of our segments is lent: its owner is kept until the peer's release or the end of the
-// connection. Large ones from elsewhere are copied into a segment first; when the segments are full, or `loan_limit`
-// bytes are lent already, bytes go through the ring. Thread-safe; owners are dropped with no lock held.
+// connection. Large ones from elsewhere are copied into a segment first; when the segments are full, or kMaxLoans are
+// out already, bytes go through the ring. Thread-safe; owners are dropped with no lock held.
 class FrameSender {
  public:
   static constexpr std::size_t kMaxQueuedBytes = std::size_t{1} << 30;
   static constexpr std::size_t kMaxQueuedFrames = std::size_t{1} << 16;
+  // All lie in segments, whose size is what bounds the memory.
+  static constexpr std::size_t kMaxLoans = std::size_t{1} << 18;
 
   // The descriptors and `pool` outlive it.
-  FrameSender(RingWriter ring, int socket, int peer_doorbell, SegmentPool& pool, std::size_t loan_limit);
+  FrameSender(RingWriter ring, int socket, int peer_doorbell, SegmentPool& pool);
 
   // kResourceExhausted: too much is queued, nothing was sent. Other errors: the connection is lost.
   Status send(FrameKind kind, std::uint64_t id, const Status& status, std::string_view text, const Payload& payload);
@@ -59,7 +61,7 @@ class FrameSender {
   class Packer;
 
   bool announce(const Segment& segment);
-  std::uint64_t lend(std::shared_ptr<const void> owner, std::size_t bytes);
+  std::uint64_t lend(std::shared_ptr<const void> owner);
   void take_back(const OutFrame& frame);
   Status enqueue(OutFrame& frame, bool bounded);
   Status write_queue(std::vector<OutFrame>& finished, bool& wake) TUTTI_REQUIRES(mu_);
@@ -68,7 +70,6 @@ class FrameSender {
   const int socket_;
   const int peer_doorbell_;
   SegmentPool& pool_;
-  const std::size_t loan_limit_;
 
   Mutex mu_;
   RingWriter ring_ TUTTI_GUARDED_BY(mu_);
@@ -76,15 +77,10 @@ class FrameSender {
   std::size_t queued_bytes_ TUTTI_GUARDED_BY(mu_) = 0;
   bool closed_ TUTTI_GUARDED_BY(mu_) = false;
 
-  struct Loan {
-    std::shared_ptr<const void> owner;
-    std::size_t bytes = 0;
-  };
   Mutex loans_mu_;
   std::uint64_t next_loan_ TUTTI_GUARDED_BY(loans_mu_) = 1;
-  std::size_t lent_bytes_ TUTTI_GUARDED_BY(loans_mu_) = 0;
   bool no_loans_ TUTTI_GUARDED_BY(loans_mu_) = false;
-  std::unordered_map<std::uint64_t, Loan> loans_ TUTTI_GUARDED_BY(loans_mu_);
+  std::unordered_map<std::uint64_t, std::shared_ptr<const void>> loans_ TUTTI_GUARDED_BY(loans_mu_);
   // Segments whose descriptor the peer has.
   std::unordered_set<std::uint64_t> announced_ TUTTI_GUARDED_BY(loans_mu_);
 };

@@ -47,7 +47,7 @@ class SegmentPool::Core : public std::enable_shared_from_this<Core> {
   std::optional<Block> take(int size_class, std::vector<std::uint64_t>& dropped) TUTTI_REQUIRES(mu_);
   std::optional<Block> cut(std::size_t bytes) TUTTI_REQUIRES(mu_);
   bool add_space(std::size_t bytes, std::vector<std::uint64_t>& dropped) TUTTI_REQUIRES(mu_);
-  void forget_free_blocks_of_unused_spaces() TUTTI_REQUIRES(mu_);
+  bool forget_free_blocks_of_unused_spaces() TUTTI_REQUIRES(mu_);
   void drop_unused(std::size_t wanted, std::vector<std::uint64_t>& dropped) TUTTI_REQUIRES(mu_);
   void give_back(Block block, int size_class);
 
@@ -103,8 +103,9 @@ std::optional<SegmentPool::Core::Block> SegmentPool::Core::take(int size_class, 
   const std::size_t bytes = size_classes::bytes_of(size_class);
   if (const auto block = cut(bytes)) return block;
   // Blocks of other classes may have left whole segments unused.
-  forget_free_blocks_of_unused_spaces();
-  if (const auto block = cut(bytes)) return block;
+  if (forget_free_blocks_of_unused_spaces()) {
+    if (const auto block = cut(bytes)) return block;
+  }
   if (!add_space(bytes, dropped)) return std::nullopt;
   return cut(bytes);
 }
@@ -119,13 +120,17 @@ std::optional<SegmentPool::Core::Block> SegmentPool::Core::cut(std::size_t bytes
   return std::nullopt;
 }
 
-void SegmentPool::Core::forget_free_blocks_of_unused_spaces() {
+// False: there were none.
+bool SegmentPool::Core::forget_free_blocks_of_unused_spaces() {
+  const auto unused = [](const auto& entry) { return entry.second.lent == 0 && entry.second.used > 0; };
+  if (std::none_of(spaces_.begin(), spaces_.end(), unused)) return false;
   for (std::vector<Block>& free : free_) {
     std::erase_if(free, [](const Block& block) { return block.space->lent == 0; });
   }
   for (auto& [begin, space] : spaces_) {
     if (space.lent == 0) space.used = 0;
   }
+  return true;
 }
 
 bool SegmentPool::Core::add_space(std::size_t bytes, std::vector<std::uint64_t>& dropped) {
