@@ -255,26 +255,29 @@ class Placer {
   // ---- Choice ----
 
   Status choose_all() {
+    visited_.assign(graph_.id_limit(), false);
     for (const Node* node : order_) {
-      Group& group = group_of(*node);
-      if (group.chosen || is_generator(*node)) continue;
-      TUTTI_RETURN_IF_ERROR(find_feasible(group));
+      if (is_generator(*node)) continue;
       const Node* input = shape_source(*node);
-      choose(group, input != nullptr ? group_of(*input).chosen : std::nullopt, {PlacementReason::kInput, input});
+      TUTTI_RETURN_IF_ERROR(
+          choose(*node, input == nullptr ? std::nullopt : device_of(*input), {PlacementReason::kInput, input}));
     }
     const std::vector<std::vector<Node*>> consumers = graph_.consumers();
     for (const Node* node : order_) {
-      Group& group = group_of(*node);
-      if (group.chosen) continue;
-      TUTTI_RETURN_IF_ERROR(find_feasible(group));
+      if (!is_generator(*node)) continue;
       const std::vector<Node*>& readers = consumers[node->id()];
-      choose(group, shared_device(readers), {PlacementReason::kReaders, readers.empty() ? nullptr : readers.front()});
+      TUTTI_RETURN_IF_ERROR(choose(*node, shared_device(readers),
+                                   {PlacementReason::kReaders, readers.empty() ? nullptr : readers.front()}));
     }
     return {};
   }
 
-  // `preferred` if the group may be there, for this reason.
-  void choose(Group& group, std::optional<std::size_t> preferred, PlacementReason reason) {
+  // Puts the node's group on `preferred`, for this reason, if it may be there.
+  Status choose(const Node& node, std::optional<std::size_t> preferred, PlacementReason reason) {
+    Group& group = group_of(node);
+    visited_[node.id()] = true;
+    if (group.chosen) return {};
+    TUTTI_RETURN_IF_ERROR(find_feasible(group));
     const auto& feasible = group.feasible;
     if (preferred && std::find(feasible.begin(), feasible.end(), *preferred) != feasible.end()) {
       group.chosen = preferred;
@@ -282,13 +285,19 @@ class Placer {
     } else {
       group.chosen = feasible.front();
     }
+    return {};
+  }
+
+  // Nothing before the node's own turn, even when its group has a device.
+  std::optional<std::size_t> device_of(const Node& node) {
+    return visited_[node.id()] ? group_of(node).chosen : std::nullopt;
   }
 
   // Where all of them are; nothing when they differ or are not placed.
   std::optional<std::size_t> shared_device(const std::vector<Node*>& nodes) {
     std::optional<std::size_t> shared;
     for (const Node* node : nodes) {
-      const std::optional<std::size_t>& device = group_of(*node).chosen;
+      const std::optional<std::size_t> device = device_of(*node);
       if (!device || (shared && *shared != *device)) return std::nullopt;
       shared = device;
     }
@@ -325,6 +334,7 @@ class Placer {
   std::vector<Group> groups_;                             // by root
   std::vector<int> parent_;                               // by node id
   std::unordered_map<std::string, const Node*> classes_;  // the first node of each
+  std::vector<bool> visited_;                             // by node id
   std::map<const Group*, PlacementReason> followed_;
   Wishes merged_;
 };
