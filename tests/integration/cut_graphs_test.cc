@@ -99,26 +99,27 @@ TEST_F(CutGraphsTest, FeedsAndFetchesPassThroughTheClientsDevice) {
 }
 
 TEST_F(CutGraphsTest, VariablesOnOneTaskTrainFromAnother) {
-  Output x = placeholder(graph_, DType::kFloat, {kUnknownDim, 2}, "x");
-  Output y = placeholder(graph_, DType::kFloat, {kUnknownDim, 1}, "y");
-  auto build = [&](bool cut_up) {
+  Graph uncut(builtin_ops());
+  auto build = [](Graph& graph, bool cut_up) {
+    Output x = placeholder(graph, DType::kFloat, {kUnknownDim, 2}, "x");
+    Output y = placeholder(graph, DType::kFloat, {kUnknownDim, 1}, "y");
     auto make = [&](Tensor initial, const std::string& name) {
-      ScopeGuard scope = graph_.device_scope(cut_up ? "/job:ps/task:0" : "");
-      return variable(graph_, std::move(initial), name);
+      ScopeGuard scope = graph.device_scope(cut_up ? "/job:ps/task:0" : "");
+      return variable(graph, std::move(initial), name);
     };
-    const std::string prefix = cut_up ? "cut_" : "whole_";
-    std::vector<Var> vars{make(Tensor::of<float>({2, 3}, {1, 2, 3, -1, -2, 1}), prefix + "w1"),
-                          make(Tensor::of<float>({3}, {0.5f, 0, -0.5f}), prefix + "b1"),
-                          make(Tensor::of<float>({3, 1}, {1, -1, 2}), prefix + "w2")};
-    ScopeGuard scope = graph_.device_scope(cut_up ? "/job:worker/task:0" : "");
+    std::vector<Var> vars{make(Tensor::of<float>({2, 3}, {1, 2, 3, -1, -2, 1}), "w1"),
+                          make(Tensor::of<float>({3}, {0.5f, 0, -0.5f}), "b1"),
+                          make(Tensor::of<float>({3, 1}, {1, -1, 2}), "w2")};
+    ScopeGuard scope = graph.device_scope(cut_up ? "/job:worker/task:0" : "");
     Output hidden = tanh(matmul(x, vars[0]) + vars[1]);
     Output loss = reduce_mean(square(matmul(hidden, vars[2]) - y));
     return std::make_tuple(vars, loss, SGD(0.1).minimize(loss, vars));
   };
-  auto [whole, whole_loss, whole_train] = build(false);
-  auto [vars, loss, train] = build(true);
-  const Feeds feeds{{x, Tensor::of<float>({3, 2}, {1, 0, 0, 1, 1, 1})}, {y, Tensor::of<float>({3, 1}, {2, -3, -1})}};
-  LocalSession session(graph_);
+  auto [whole, whole_loss, whole_train] = build(uncut, false);
+  auto [vars, loss, train] = build(graph_, true);
+  const Feeds feeds{{"x", Tensor::of<float>({3, 2}, {1, 0, 0, 1, 1, 1})},
+                    {"y", Tensor::of<float>({3, 1}, {2, -3, -1})}};
+  LocalSession session(uncut);
   for (const Var& v : whole) session.run({v.initializer()});
   for (const Var& v : vars) (void)cut({}, {}, {v.initializer()});
   for (int step = 0; step < 5; ++step) {
@@ -222,6 +223,7 @@ TEST_F(CutGraphsTest, UntakenBranchesCross) {
 
 TEST_F(CutGraphsTest, ALoopsBodyMayBeOnAnotherTask) {
   Output two = scalar(2);
+  graph_.set_requested_device(*two.node, cluster_.device(0));
   Output step = scalar(1);
   Loop loop(graph_, "loop", {scalar(0), scalar(1)});
   loop.set_condition(less(loop.merged(0), loop.constant(scalar(10))));
@@ -359,7 +361,9 @@ TEST_F(CutGraphsTest, TheGradientOfALoopCrosses) {
     pushed = op1("StackPushV2", {handle, forward.value(0)});
   }
   forward.set_next(0, pushed * pushed);
-  forward.set_next(1, forward.value(1) + forward.constant(one));
+  Output counted = forward.value(1) + forward.constant(one);
+  graph_.add_control_input(*counted.node, *pushed.node);  // so that the count is not ahead of the stack
+  forward.set_next(1, counted);
   Output y = forward.exit(0);
   Output count = forward.exit(1);
   Loop backward(graph_, "backward", {count, op1("OnesLike", {y})});
@@ -411,7 +415,7 @@ TEST_F(CutGraphsTest, PartsCarryTheFunctionsTheyReach) {
 }
 
 TEST_F(CutGraphsTest, ALongChainAlternatesBetweenTasks) {
-  constexpr int kNodes = 100'000;
+  constexpr int kNodes = 10'000;
   Output x = placeholder(graph_, DType::kFloat, PartialShape::scalar(), "x");
   Output y = x;
   for (int i = 0; i < kNodes; ++i) {
@@ -498,7 +502,7 @@ class DrawnGraph {
     loop.set_next(0, loop.value(0) + op1("OnesLike", {loop.value(0)}));
     std::vector<Output> inside{loop.value(1), loop.value(0), loop.constant(pick(values))};
     extend(inside, 3, depth);
-    loop.set_next(1, tanh(inside.back()));
+    loop.set_next(1, tanh(inside.back() + loop.value(1)));
     return loop.exit(draw_() % 2);
   }
 
@@ -518,14 +522,17 @@ class DrawnGraph {
 
 TEST(CutDrawnGraphsTest, GiveWhatTheyGiveInOnePiece) {
   int crossings = 0;
-  for (int seed = 0; seed < 60; ++seed) {
+  for (int seed = 0; seed < 30; ++seed) {
     SCOPED_TRACE(seed);
     Graph graph(builtin_ops());
     DrawnGraph drawn(graph, seed);
     const Feeds feeds{{drawn.x(), Tensor::scalar(0.1f * static_cast<float>(seed % 17) - 0.7f)}};
-    const float expected = LocalSession(graph).run(feeds, {drawn.result()})[0].scalar<float>();
+    auto whole =
+        LocalSession(graph).try_run(feeds, {drawn.result()}, {}, {.timeout = std::chrono::milliseconds(60'000)});
+    ASSERT_TRUE(whole.ok()) << whole.status().to_string();
+    const float expected = (*whole)[0].scalar<float>();
     CutCluster cluster({"a", "b", "c"});
-    for (int spread = 0; spread < 3; ++spread) {
+    for (int spread = 0; spread < 2; ++spread) {
       drawn.spread(cluster, 3);
       auto got = cluster.run(graph, feeds, {drawn.result()});
       ASSERT_TRUE(got.ok()) << got.status().to_string();
