@@ -89,7 +89,6 @@ TEST(InProcessClusterTest, ASessionOutlivesItsServer) {
   session->run({sum.initializer});
   cluster.reset();
   EXPECT_FALSE(session->try_run({}, sum.sums).ok());
-  EXPECT_TRUE(session->close().ok() || true);
 }
 
 TEST(InProcessClusterTest, SeveralClustersAtOnceDoNotMeet) {

@@ -135,6 +135,7 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
     bool foreign = false;  // it does not know our service
     bool asking = false;   // a hello or a heartbeat is on its way
     bool found_said = false;
+    Status loss;  // the last one
     bool watched = false;
     std::set<std::shared_ptr<Call>> calls;
   };
@@ -222,6 +223,7 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
       fast = std::move(peer.fast);
       peer.greeted = peer.foreign;
       peer.found_said = false;
+      peer.loss = event.cause;
     }
     say(event.cause.message());
     if (options_.gone) options_.gone(event.task, event.cause);
@@ -316,19 +318,21 @@ void Peers::Impl::call(const std::string& task, std::string_view method, Payload
                        Channel::Done done) {
   auto call = std::make_shared<Call>(options.cancellation);
   std::shared_ptr<Channel> channel;
-  Status stopped;
+  Status refused;
   bool first = false;
   {
     MutexLock lock(mu_);
-    stopped = stopped_;
-    if (stopped.ok()) {
-      Peer& peer = *peers_.at(task);
+    Peer& peer = *peers_.at(task);
+    refused = stopped_;
+    // A stopped process still accepts connections: what goes there would wait for it.
+    if (!options.wait_for_ready && health_.state(task) == PeerState::kLost) refused.update(peer.loss);
+    if (refused.ok()) {
       channel = peer.fast ? peer.fast : plain(peer);
       peer.calls.insert(call);
       first = !std::exchange(peer.watched, true);
     }
   }
-  if (!stopped.ok()) return done(stopped, {});
+  if (!refused.ok()) return done(refused, {});
   if (first) feed([&](TimePoint now) TUTTI_NO_THREAD_SAFETY_ANALYSIS { return health_.watch(task, now); });
   Call::follow_caller(call);
   CallOptions own = options;
