@@ -130,10 +130,11 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
     std::shared_ptr<Channel> plain;  // made with the first call
     std::shared_ptr<Channel> fast;   // null: none, or lost
     std::uint64_t fast_number = 0;   // of the attempts at a fast way: tells a late loss from a new one
+    std::uint64_t fast_to = 0;       // the incarnation that it leads to
     bool connecting_fast = false;
-    bool greeted = false;  // it said who it is
-    bool foreign = false;  // it does not know our service
-    bool asking = false;   // a hello or a heartbeat is on its way
+    std::uint64_t greeted = 0;  // the incarnation that said who it is; 0: none
+    bool foreign = false;       // it does not know our service
+    bool asking = false;        // a hello or a heartbeat is on its way
     bool found_said = false;
     Status loss;  // the last one
     bool watched = false;
@@ -220,8 +221,9 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
       Peer& peer = *peers_.at(event.task);
       // A restart is noticed by hello; what runs since then runs at the new incarnation.
       calls.swap(peer.calls);
-      fast = std::move(peer.fast);
-      peer.greeted = peer.foreign;
+      const bool restarted = event.kind == PeerEvent::Kind::kRestarted;
+      if (!restarted || peer.fast_to != event.incarnation) fast = std::move(peer.fast);
+      if (!restarted) peer.greeted = 0;
       peer.found_said = false;
       peer.loss = event.cause;
     }
@@ -249,7 +251,7 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
   void send_heartbeat(const std::string& task, const std::shared_ptr<Channel>& channel, bool fast);
   void get_status(const std::string& task, const std::shared_ptr<Channel>& channel);
   void ask_failed(const std::string& task, const Status& status);
-  void connect_fast(const std::string& task, const std::string& name);
+  void connect_fast(const std::string& task, const std::string& name, std::uint64_t incarnation);
   void fast_lost(const std::string& task, std::uint64_t number);
   void call_ended(const std::string& task, const std::shared_ptr<Call>& call, const Status& status);
 
@@ -369,7 +371,7 @@ void Peers::Impl::ask(const std::string& task) {
     MutexLock lock(mu_);
     Peer& peer = *peers_.at(task);
     if (!stopped_.ok() || std::exchange(peer.asking, true)) return;
-    greeted = peer.greeted;
+    greeted = peer.greeted != 0 && peer.greeted == health_.incarnation(task);
     foreign = peer.foreign;
     fast = greeted && peer.fast;
     channel = fast ? peer.fast : plain(peer);
@@ -408,8 +410,7 @@ void Peers::Impl::hello_answered(const std::string& task, const HelloRequest& re
   if (read.code() == Code::kUnimplemented || (read.ok() && reply.version != kHelloVersion)) {
     {
       MutexLock lock(mu_);
-      Peer& peer = *peers_.at(task);
-      peer.foreign = peer.greeted = true;
+      peers_.at(task)->foreign = true;
     }
     return get_status(task, channel);
   }
@@ -429,13 +430,16 @@ void Peers::Impl::greeted(const std::string& task, const HelloReply& reply) {
     MutexLock lock(mu_);
     Peer& peer = *peers_.at(task);
     peer.asking = false;
-    peer.greeted = true;
+    peer.greeted = reply.incarnation;
+    const bool has_fast = peer.fast && peer.fast_to == reply.incarnation;
     want_fast = stopped_.ok() && options_.dial_fast && !reply.shm_name.empty() && reply.host_id == options_.host_id &&
-                !peer.fast && !std::exchange(peer.connecting_fast, true);
+                !has_fast && !std::exchange(peer.connecting_fast, true);
   }
   feed([&](TimePoint now) TUTTI_NO_THREAD_SAFETY_ANALYSIS { return health_.heard(task, reply.incarnation, now); });
   if (!want_fast) return;
-  const auto connect = [self = shared_from_this(), task, name = reply.shm_name] { self->connect_fast(task, name); };
+  const auto connect = [self = shared_from_this(), task, reply] {
+    self->connect_fast(task, reply.shm_name, reply.incarnation);
+  };
   if (options_.run) {
     options_.run(connect);
   } else {
@@ -443,7 +447,7 @@ void Peers::Impl::greeted(const std::string& task, const HelloReply& reply) {
   }
 }
 
-void Peers::Impl::connect_fast(const std::string& task, const std::string& name) {
+void Peers::Impl::connect_fast(const std::string& task, const std::string& name, std::uint64_t incarnation) {
   std::uint64_t number = 0;
   {
     MutexLock lock(mu_);
@@ -452,11 +456,14 @@ void Peers::Impl::connect_fast(const std::string& task, const std::string& name)
   auto channel = options_.dial_fast(name, [weak = weak_from_this(), task, number](const Status&) {
     if (const auto self = weak.lock()) self->fast_lost(task, number);
   });
+  std::shared_ptr<Channel> old;
   MutexLock lock(mu_);
   Peer& peer = *peers_.at(task);
   peer.connecting_fast = false;
   // fast_lost may have come before this: it counts on.
-  if (channel.ok() && stopped_.ok() && peer.fast_number == number) peer.fast = *std::move(channel);
+  if (!channel.ok() || !stopped_.ok() || peer.fast_number != number) return;
+  old = std::exchange(peer.fast, *std::move(channel));
+  peer.fast_to = incarnation;
 }
 
 void Peers::Impl::fast_lost(const std::string& task, std::uint64_t number) {
@@ -467,7 +474,7 @@ void Peers::Impl::fast_lost(const std::string& task, std::uint64_t number) {
     if (peer.fast_number != number) return;
     ++peer.fast_number;
     fast = std::move(peer.fast);
-    peer.greeted = peer.foreign;
+    peer.greeted = 0;
   }
   feed([&](TimePoint now) TUTTI_NO_THREAD_SAFETY_ANALYSIS { return health_.connection_closed(task, now); });
 }
@@ -482,8 +489,7 @@ void Peers::Impl::send_heartbeat(const std::string& task, const std::shared_ptr<
                     MutexLock lock(self->mu_);
                     Peer& peer = *self->peers_.at(task);
                     peer.asking = false;
-                    // Another process than the one that said hello: ask it who it is.
-                    if (!status.ok() || reply.incarnation != self->health_.incarnation(task)) peer.greeted = false;
+                    if (!status.ok()) peer.greeted = 0;  // whoever comes next is asked who it is
                     if (!status.ok() && fast && peer.fast.get() == asked) dropped = std::move(peer.fast);
                   }
                   if (!status.ok() && !fast) return self->ask_failed(task, status);
@@ -515,7 +521,8 @@ void Peers::Impl::ask_failed(const std::string& task, const Status& status) {
     MutexLock lock(mu_);
     Peer& peer = *peers_.at(task);
     peer.asking = false;
-    peer.greeted = peer.foreign = false;  // whoever comes next may be another program
+    peer.greeted = 0;
+    peer.foreign = false;  // whoever comes next may be another program
   }
   // No answer is silence, which the lease measures; all else is a way that ended somewhere.
   if (status.code() == Code::kDeadlineExceeded) return tick();
