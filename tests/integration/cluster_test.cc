@@ -2,9 +2,10 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
-#include <fstream>
+#include <algorithm>
+#include <map>
 #include <memory>
-#include <set>
+#include <thread>
 
 #include "tests/support/child_process.h"
 #include "tutti/core/strings.h"
@@ -136,7 +137,7 @@ TEST(ClusterTest, TheSeedsClientGetsSevens) {
   const auto session = connect(cluster.target("worker", 0), seed.graph, within()).value_or_throw();
   session->run({seed.initializer()});
   const auto got = session->run({}, {seed.first, seed.second});
-  EXPECT_EQ(values(got[0]), (std::vector<float>{3 - 0.0f, 3, 3, 3}));
+  EXPECT_EQ(values(got[0]), (std::vector<float>{3, 3, 3, 3}));
   EXPECT_EQ(values(got[1]), (std::vector<float>{7, 7, 7, 7}));
 }
 
@@ -205,18 +206,22 @@ TEST(ClusterTest, EachOpRunsWhereItWasPut) {
   EXPECT_EQ(values(session->run({}, {logits}, {}, options)[0]), (std::vector<float>{6, 6}));
   std::map<std::string, std::string> ran_on;
   for (const auto& node : metadata.step_stats.nodes) ran_on[node.name] = node.device;
-  const auto expect_on = [&](const std::string& part, const std::string& device) {
+  // Some node of these names ran, and all that did ran there; passes may have fused some into others.
+  const auto expect_on = [&](const std::vector<std::string>& parts, const std::string& device) {
     bool found = false;
     for (const auto& [name, where] : ran_on) {
-      if (name.find(part) == name.npos || name.find("_S") != name.npos) continue;
+      const bool crossing = name.find("_S") != name.npos;
+      const bool meant = std::any_of(parts.begin(), parts.end(),
+                                     [&](const std::string& part) { return name.find(part) != name.npos; });
+      if (crossing || !meant) continue;
       found = true;
       EXPECT_EQ(where, device) << name;
     }
-    EXPECT_TRUE(found) << part << " did not run";
+    EXPECT_TRUE(found) << parts[0] << " did not run";
   };
-  expect_on("weights_1", "/job:ps/replica:0/task:0/device:CPU:0");
-  expect_on("weights_2", "/job:ps/replica:0/task:1/device:CPU:0");
-  expect_on("layer_2", "/job:worker/replica:0/task:7/device:CPU:0");
+  expect_on({"weights_1"}, "/job:ps/replica:0/task:0/device:CPU:0");
+  expect_on({"weights_2"}, "/job:ps/replica:0/task:1/device:CPU:0");
+  expect_on({"layer_1", "relu_1", "layer_2", "logits"}, "/job:worker/replica:0/task:7/device:CPU:0");
 }
 
 // Row C4.
