@@ -71,7 +71,7 @@ void add_flags(CLI::App& command, Flags& flags) {
   command
       .add_option("--idle-limit", flags.idle_limit_seconds,
                   "Seconds without a call after which a session of a TensorFlow client is closed; 0: never")
-      ->check(CLI::NonNegativeNumber);
+      ->check(CLI::Range(0, 1'000'000'000));
   command.add_option("--log-level", flags.log_level, "info, or error: only why the server ends")
       ->check(CLI::IsMember({"info", "error"}));
 }
