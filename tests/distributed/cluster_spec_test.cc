@@ -176,22 +176,22 @@ TEST(TaskConfigTest, AnEvaluatorStandsInsideOrOutside) {
 
 TEST(TaskConfigTest, TheIndexOfAnOnlyTaskMayBeMissing) {
   const auto chief = TaskConfig::from_json(R"({"cluster": {"chief": ["a:1"]}, "task": {"type": "chief"}})");
-  EXPECT_EQ(chief.value_or_throw().index, 0);
+  EXPECT_EQ(chief->index, 0);
   const auto sparse = TaskConfig::from_json(R"({"cluster": {"ps": {"5": "a:1"}}, "task": {"type": "ps"}})");
-  EXPECT_EQ(sparse.value_or_throw().index, 5);
+  EXPECT_EQ(sparse->index, 5);
   expect_bad_config(R"({"cluster": {"ps": ["a:1", "b:1"]}, "task": {"type": "ps"}})", {"task.index", "missing", "2"});
 }
 
 TEST(TaskConfigTest, TheIndexMayBeAString) {
   const auto config =
       TaskConfig::from_json(R"({"cluster": {"ps": ["a:1", "b:1"]}, "task": {"type": "ps", "index": "1"}})");
-  EXPECT_EQ(config.value_or_throw().index, 1);
+  EXPECT_EQ(config->index, 1);
 }
 
 TEST(TaskConfigTest, OtherJobsOfTheClusterAreTypesToo) {
   const auto config =
       TaskConfig::from_json(R"({"cluster": {"local": ["a:1"]}, "task": {"type": "local", "index": 0}})");
-  EXPECT_EQ(config.value_or_throw().type, "local");
+  EXPECT_EQ(config->type, "local");
 }
 
 TEST(TaskConfigTest, BadTextSaysWhere) {

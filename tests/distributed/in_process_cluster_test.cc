@@ -6,6 +6,7 @@
 
 #include "tutti/ops/array.h"
 #include "tutti/ops/math.h"
+#include "tutti/ops/op_table.h"
 #include "tutti/ops/state.h"
 
 namespace tutti {

@@ -13,6 +13,7 @@
 #include "tutti/ops/array.h"
 #include "tutti/ops/math.h"
 #include "tutti/ops/nn.h"
+#include "tutti/ops/op_table.h"
 #include "tutti/ops/state.h"
 
 namespace tutti {
@@ -84,10 +85,10 @@ struct SeedGraph {
   SeedGraph() : graph(builtin_ops()), x(ones_on_ps("x")), y(ones_on_ps("y")) {
     {
       const auto scope = graph.device_scope("/job:worker/task:0");
-      first = add(matmul(x, y, "product0"), x, "sum0");
+      first = add(matmul(x, y, {}, "product0"), x, "sum0");
     }
     const auto scope = graph.device_scope("/job:worker/task:1");
-    second = add(matmul(first, x, "product1"), x, "sum1");
+    second = add(matmul(first, x, {}, "product1"), x, "sum1");
   }
   Var ones_on_ps(const char* name) {
     const auto scope = graph.device_scope("/job:ps/task:0");
@@ -194,7 +195,8 @@ TEST(ClusterTest, EachOpRunsWhereItWasPut) {
   const auto compute = [&] {
     const auto scope = graph.device_scope("/job:worker/task:7");
     const Output input = constant(graph, Tensor::of<float>({1, 2}, {1, 2}), "input");
-    return relu(matmul(relu(matmul(input, variables[0], "layer_1"), "relu_1"), variables[1], "layer_2"), "logits");
+    return nn::relu(matmul(nn::relu(matmul(input, variables[0], {}, "layer_1"), "relu_1"), variables[1], {}, "layer_2"),
+                    "logits");
   };
   const Output logits = compute();
   Node* const init = global_variables_initializer(graph);
