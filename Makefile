@@ -16,7 +16,7 @@ ASAN_FILTER ?= .
 TSAN_TARGETS ?= core_test kernels_test runtime_test integration_test
 TSAN_FILTER ?= ^(core|kernels|runtime|integration)$$
 FUZZ_SECONDS ?= 600
-FUZZED ?= graph_def bundle record
+FUZZED ?= graph_def bundle record messages tf_config
 # Cases that are drawn for each op and compared with TensorFlow's results, and the seed that they come from.
 DRAWN_CASES ?= 3
 DRAWN_SEED ?= 1
@@ -51,6 +51,8 @@ interop: build build/interop/cases.done
 	@$(PEERS) tests/interop/check_op_dtypes.py <build/interop/op_table.json
 	@$(PEERS) tests/interop/check_text.py $(BIN)/graph_runner build/interop/text
 	@$(PEERS) tests/interop/check_errors.py $(BIN)/graph_runner build/interop/errors
+	@$(PEERS) tests/interop/check_wire.py $(BIN)/wire_tool proto
+	@$(PEERS) tests/interop/check_placement.py $(BIN)/placement_tool
 	@$(MAKE) --no-print-directory drawn
 
 drawn: build/peers/installed

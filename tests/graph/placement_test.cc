@@ -103,8 +103,47 @@ TEST_F(PlacementTest, ConflictsAreNamed) {
                          "which asks for /job:ps/task:0"),
             0u)
       << message;
-  options_.allow_soft_placement = true;  // never softens a task
-  error();
+  options_.allow_soft_placement = true;  // never softens a task: they part
+  ASSERT_TRUE(place(graph_, options_).ok());
+  EXPECT_EQ(graph_.find("v")->assigned_device(), kPs0);
+  EXPECT_EQ(graph_.find("n")->assigned_device(), kPs1);
+}
+
+TEST_F(PlacementTest, StateIsStrongerThanItsUsers) {
+  Node* v = variable("/job:ps/task:0", "v");
+  Node* assign = on("/job:ps/task:1", "Assign", {v->output(), constant(graph_, Tensor(DType::kFloat, Shape{2, 2}))});
+  ASSERT_TRUE(place(graph_, options_).ok());
+  EXPECT_EQ(v->assigned_device(), kPs0);
+  EXPECT_EQ(assign->assigned_device(), kPs0);
+}
+
+TEST_F(PlacementTest, ReasonsAreGiven) {
+  Node* v = variable("/job:ps/task:1", "v");
+  Output c = constant(graph_, Tensor(DType::kFloat, Shape{2, 2}));
+  Node* assign = add(graph_, "Assign", {v->output(), c});
+  Node* read = add(graph_, "Identity", {v->output()});
+  Node* shape = add(graph_, "Shape", {read->output()});
+  std::vector<PlacementReason> why;
+  ASSERT_TRUE(place(graph_, options_, &why).ok());
+  EXPECT_EQ(why[v->id()].kind, PlacementReason::kAsked);
+  EXPECT_EQ(why[assign->id()].kind, PlacementReason::kWithOther);
+  EXPECT_EQ(why[assign->id()].other, v);
+  EXPECT_EQ(why[c.node->id()].kind, PlacementReason::kReaders);
+  EXPECT_EQ(why[c.node->id()].other, assign);
+  EXPECT_EQ(why[read->id()].kind, PlacementReason::kFirstDevice);
+  EXPECT_EQ(why[shape->id()].kind, PlacementReason::kInput);
+  ASSERT_TRUE(place(graph_, options_, &why).ok());
+  EXPECT_EQ(why[v->id()].kind, PlacementReason::kStays);
+}
+
+TEST_F(PlacementTest, DevicesAreSorted) {
+  std::vector<DeviceName> devices;
+  for (const char* name : {kPs1, kPs0, kWorker, kGpu}) devices.push_back(DeviceName::parse(name).value_or_throw());
+  sort_for_placement(devices, DeviceName::parse("/job:ps/replica:0/task:1").value_or_throw());
+  EXPECT_EQ(devices[0].to_string(), kGpu);
+  EXPECT_EQ(devices[1].to_string(), kPs1);
+  EXPECT_EQ(devices[2].to_string(), kPs0);
+  EXPECT_EQ(devices[3].to_string(), kWorker);
 }
 
 TEST_F(PlacementTest, UnsatisfiableRequestsListTheCandidates) {

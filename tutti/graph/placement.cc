@@ -4,6 +4,8 @@
 #include <map>
 #include <numeric>
 #include <optional>
+#include <tuple>
+#include <unordered_map>
 
 #include "tutti/graph/internal/purity.h"
 
@@ -12,33 +14,14 @@ namespace {
 
 constexpr std::string_view kColocationPrefix = "loc:@";
 
-// Disjoint sets of node ids, with path halving and union by size.
-class UnionFind {
- public:
-  explicit UnionFind(int size) : parent_(size), size_(size, 1) { std::iota(parent_.begin(), parent_.end(), 0); }
-  int find(int i) {
-    while (parent_[i] != i) i = parent_[i] = parent_[parent_[i]];
-    return i;
-  }
-  void join(int a, int b) {
-    a = find(a);
-    b = find(b);
-    if (a == b) return;
-    if (size_[a] < size_[b]) std::swap(a, b);
-    parent_[b] = a;
-    size_[a] += size_[b];
-  }
-
- private:
-  std::vector<int> parent_;
-  std::vector<int> size_;
-};
-
-// Nodes that go together.
+// Nodes that go together, and what they ask for.
 struct Group {
   std::vector<Node*> members;
-  DeviceName wanted;                  // what they ask for, merged
-  std::vector<std::size_t> feasible;  // indices into the devices, best first
+  const Node* asking = nullptr;       // the first that asks for anything; null: nobody
+  DeviceName asked;                   // by all of them, merged
+  DeviceName state;                   // by the variables and handles among them: users do not override it
+  DeviceName assigned;                // of the state that is somewhere already
+  std::vector<std::size_t> feasible;  // indices into the devices, best first; empty until worked out
   std::optional<std::size_t> chosen;
 };
 
@@ -46,85 +29,164 @@ Status cannot_assign(const Node& node, std::string_view why) {
   return invalid_argument("Cannot assign a device for operation ", printable(node.name()), ": ", why);
 }
 
+// No inputs and one plain output.
+bool is_generator(const Node& node) {
+  return node.inputs().empty() && node.num_outputs() == 1 && !node.output_types()[0].is_ref;
+}
+
+// A variable, or a handle of one or of a queue.
+bool makes_state(const Node& node) {
+  if (!node.inputs().empty() || node.num_outputs() != 1) return false;
+  const EdgeType type = node.output_types()[0];
+  return type.is_ref || type.dtype == DType::kResource;
+}
+
+// What a node reads the shape of, if that is all it does; null otherwise. One that takes a list is on its own.
+const Node* shape_source(const Node& node) {
+  if (!node.op().has(kMetadataOnly) || !node.op().inputs[0].number_attr.empty()) return nullptr;
+  return node.input(0).node;
+}
+
+// The rules, and the order in which they are applied, are those of TensorFlow's placer:
+//   1. Ends of reference and handle edges are joined. Where their wishes contradict, the reader's are forgotten.
+//   2. Nodes that name each other in `_class` are joined. Their wishes must not contradict, unless placed softly.
+//   3. Nodes are put on a device in topological order, and with a node its group; nodes without inputs come last.
 class Placer {
  public:
   Placer(Graph& graph, const PlacementOptions& options)
-      : graph_(graph), options_(options), sets_(graph.id_limit()), group_of_(graph.id_limit(), -1) {}
+      : graph_(graph), options_(options), groups_(graph.id_limit()), parent_(graph.id_limit()) {
+    std::iota(parent_.begin(), parent_.end(), 0);
+  }
 
-  Status run() {
+  Status run(std::vector<PlacementReason>* why) {
     TUTTI_ASSIGN_OR_RETURN(order_, graph_.topological_order());
-    for (Node* node : order_) join_neighbours(*node);
-    make_groups();
-    for (Group& group : groups_) {
-      TUTTI_RETURN_IF_ERROR(merge_requests(group));
-      TUTTI_RETURN_IF_ERROR(find_feasible(group));
+    for (Node* node : order_) TUTTI_RETURN_IF_ERROR(start_group(*node));
+    for (Node* node : order_) TUTTI_RETURN_IF_ERROR(join_state(*node));
+    for (Node* node : order_) TUTTI_RETURN_IF_ERROR(join_classes(*node));
+    TUTTI_RETURN_IF_ERROR(choose_all());
+    for (Node* node : order_) {
+      graph_.set_assigned_device(*node, options_.devices[*group_of(*node).chosen].to_string());
     }
-    choose();
-    for (Group& group : groups_) {
-      const std::string device = options_.devices[*group.chosen].to_string();
-      for (Node* node : group.members) graph_.set_assigned_device(*node, device);
-    }
+    if (why != nullptr) *why = reasons();
     return {};
   }
 
  private:
-  void join_neighbours(const Node& node) {
-    if (const AttrValue* attr = node.find_attr("_class")) {
-      if (const auto* classes = attr->get<std::vector<std::string>>()) {
-        for (const std::string& entry : *classes) join_by_name(node, entry);
-      }
+  // ---- Groups: disjoint sets, with path halving and union by size ----
+
+  int root(int i) {
+    while (parent_[i] != i) i = parent_[i] = parent_[parent_[i]];
+    return i;
+  }
+  Group& group_of(const Node& node) { return groups_[root(node.id())]; }
+
+  Status start_group(Node& node) {
+    Group& group = groups_[node.id()];
+    group.members = {&node};
+    if (!node.requested_device().empty()) {
+      Result<DeviceName> name = DeviceName::parse(node.requested_device());
+      if (!name.ok()) return cannot_assign(node, name.status().message());
+      group.asked = *std::move(name);
+      group.asking = &node;
+      if (makes_state(node)) group.state = group.asked;
     }
+    // State stays where it is, also when the graph has grown since.
+    if (node.op().has(kStateful) && !node.assigned_device().empty()) {
+      Result<DeviceName> name = DeviceName::parse(node.assigned_device());
+      if (!name.ok()) return cannot_assign(node, name.status().message());
+      group.assigned = group.asked = *std::move(name);
+      group.asking = &node;
+    }
+    return {};
+  }
+
+  Status join_state(const Node& node) {
     const bool call = calls_function(node);  // its body may use handles of several devices
     for (std::size_t i = 0; i < node.inputs().size(); ++i) {
       const Output input = node.input(static_cast<int>(i));
       if (!input) continue;
       const EdgeType type = node.input_types()[i];
-      if (type.is_ref || (type.dtype == DType::kResource && !call && !calls_function(*input.node))) {
-        sets_.join(node.id(), input.node->id());
-      }
-    }
-  }
-
-  void join_by_name(const Node& node, std::string_view entry) {
-    if (!entry.starts_with(kColocationPrefix)) return;
-    // The other node may have been cut off: then nothing is asked.
-    const Node* other = graph_.find(entry.substr(kColocationPrefix.size()));
-    if (other != nullptr) sets_.join(node.id(), other->id());
-  }
-
-  // In the order of their first nodes.
-  void make_groups() {
-    std::vector<int> by_root(graph_.id_limit(), -1);
-    for (Node* node : order_) {
-      int& group = by_root[sets_.find(node->id())];
-      if (group < 0) {
-        group = static_cast<int>(groups_.size());
-        groups_.emplace_back();
-      }
-      groups_[group].members.push_back(node);
-      group_of_[node->id()] = group;
-    }
-  }
-
-  Status merge_requests(Group& group) {
-    const Node* first = nullptr;  // that asked for anything
-    for (Node* node : group.members) {
-      // State stays where it is, also when the graph has grown since.
-      const bool pinned = node->op().has(kStateful) && !node->assigned_device().empty();
-      const std::string& request = pinned ? node->assigned_device() : node->requested_device();
-      if (request.empty()) continue;
-      Result<DeviceName> name = DeviceName::parse(request);
-      if (!name.ok()) return cannot_assign(*node, name.status().message());
-      Status merged = group.wanted.merge(*name, options_.allow_soft_placement);
-      if (!merged.ok()) {
-        return cannot_assign(
-            *node, str_cat("it asks for ", printable(request), ", but must be with ", printable(first->name()),
-                           ", which asks for ", printable(first->requested_device()), " (", merged.message(), ")"));
-      }
-      if (first == nullptr) first = node;
+      if (!type.is_ref && (type.dtype != DType::kResource || call || calls_function(*input.node))) continue;
+      TUTTI_RETURN_IF_ERROR(yield_to(*input.node, node));
+      TUTTI_RETURN_IF_ERROR(join(*input.node, node));
     }
     return {};
   }
+
+  // Makes the wishes of a reader's group compatible with those of the state that it reads.
+  Status yield_to(const Node& source, const Node& reader) {
+    const Group& from = group_of(source);
+    Group& to = group_of(reader);
+    if (!from.assigned.compatible_with(to.assigned) || !from.state.compatible_with(to.state)) {
+      return contradiction(reader, to.asked, source, from.asked);
+    }
+    if (from.asked.compatible_with(to.asked)) return {};
+    to.asked = from.asked;
+    to.asked.override_with(to.assigned);
+    to.asked.override_with(to.state);
+    to.asking = from.asking;
+    return {};
+  }
+
+  Status join_classes(const Node& node) {
+    const AttrValue* attr = node.find_attr("_class");
+    if (const auto* classes = attr == nullptr ? nullptr : attr->get<std::vector<std::string>>()) {
+      for (std::string_view entry : *classes) {
+        if (!entry.starts_with(kColocationPrefix)) continue;
+        TUTTI_RETURN_IF_ERROR(join_class(node, std::string(entry.substr(kColocationPrefix.size()))));
+      }
+    }
+    return join_class(node, node.name());
+  }
+
+  // A class may be named before its node is there, and when that was cut off.
+  Status join_class(const Node& node, const std::string& name) {
+    const Node* first = classes_.try_emplace(name, &node).first->second;
+    Status status = join(*first, node);
+    return options_.allow_soft_placement ? Status() : status;  // softly, who cannot be with the others is alone
+  }
+
+  static Status contradiction(const Node& node, const DeviceName& asked, const Node& other, const DeviceName& others) {
+    return cannot_assign(node, str_cat("it asks for ", asked.to_string(), ", but must be with ",
+                                       printable(other.name()), ", which asks for ", others.to_string()));
+  }
+
+  Status join(const Node& first, const Node& second) {
+    int a = root(first.id());
+    int b = root(second.id());
+    if (a == b) return {};
+    TUTTI_RETURN_IF_ERROR(merge_wishes(first, groups_[a], second, groups_[b]));
+    const Node* asking = groups_[a].asking != nullptr ? groups_[a].asking : groups_[b].asking;
+    if (groups_[a].members.size() < groups_[b].members.size()) std::swap(a, b);
+    Group& to = groups_[a];
+    Group& from = groups_[b];
+    to.asking = asking;
+    to.asked = from.asked = merged_.asked;
+    to.state = merged_.state;
+    to.assigned = merged_.assigned;
+    to.members.insert(to.members.end(), from.members.begin(), from.members.end());
+    from = Group();
+    parent_[b] = a;
+    return {};
+  }
+
+  // Into `merged_`.
+  Status merge_wishes(const Node& first, const Group& a, const Node& second, const Group& b) {
+    merged_ = {.asked = a.asked, .state = a.state, .assigned = a.assigned};
+    Status status = merged_.assigned.merge(b.assigned, false);
+    if (status.ok()) status = merged_.state.merge(b.state, false);
+    if (status.ok()) status = merged_.asked.merge(b.asked, options_.allow_soft_placement);
+    if (!status.ok()) {
+      const Node& asks = b.asking != nullptr ? *b.asking : second;
+      const Node& other = a.asking != nullptr ? *a.asking : first;
+      return contradiction(asks, b.asked, other, a.asked);
+    }
+    merged_.asked.override_with(merged_.assigned);
+    merged_.asked.override_with(merged_.state);
+    return {};
+  }
+
+  // ---- Devices that a group may be on ----
 
   // Types of devices on which every member has a kernel. On failure `lacking` is a member without.
   bool has_kernels(const Group& group, const std::string& type, const Node** lacking) const {
@@ -137,6 +199,7 @@ class Placer {
   }
 
   Status find_feasible(Group& group) {
+    if (!group.feasible.empty()) return {};
     std::map<std::string, bool> runs_on;  // by type of device
     const Node* lacking = group.members.front();
     for (const DeviceName& device : options_.devices) {
@@ -148,16 +211,20 @@ class Placer {
         const DeviceName& device = options_.devices[i];
         if (wanted.matches(device) && runs_on[device.type.value_or("")]) group.feasible.push_back(i);
       }
+      return !group.feasible.empty();
     };
-    filter(group.wanted);
-    if (group.feasible.empty() && options_.allow_soft_placement) {
-      DeviceName softer = group.wanted;
-      softer.type.reset();
-      softer.id.reset();
-      filter(softer);
-    }
-    if (!group.feasible.empty()) return {};
+    if (filter(group.asked)) return {};
+    // Softly: first without the type that users of state ask for, then without that of the state.
+    if (options_.allow_soft_placement && (filter(soften(group, group.state)) || filter(soften(group, {})))) return {};
     return no_device(group, *lacking, runs_on);
+  }
+
+  // What the group asks for, less the type and number that neither `kept` nor assigned state has.
+  static DeviceName soften(const Group& group, const DeviceName& kept) {
+    DeviceName softer = group.asked;
+    if (!group.assigned.type && !kept.type) softer.type.reset();
+    if (!group.assigned.id && !kept.id) softer.id.reset();
+    return softer;
   }
 
   Status no_device(const Group& group, const Node& lacking, const std::map<std::string, bool>& runs_on) const {
@@ -165,7 +232,7 @@ class Placer {
     std::vector<std::string> candidates;
     bool matched = false;
     for (const DeviceName& device : options_.devices) {
-      matched = matched || group.wanted.matches(device);
+      matched = matched || group.asked.matches(device);
       if (candidates.size() < kShown) candidates.push_back(device.to_string());
     }
     if (options_.devices.size() > kShown) candidates.push_back("...");
@@ -175,83 +242,116 @@ class Placer {
     }
     std::string why;
     if (!matched) {
-      why = str_cat("no device matches ", group.wanted.to_string());
+      why = str_cat("no device matches ", group.asked.to_string());
     } else {
       why = str_cat(lacking.describe(), " has no kernel for ",
-                    group.wanted.empty() ? std::string("any device") : group.wanted.to_string());
+                    group.asked.empty() ? std::string("any device") : group.asked.to_string());
     }
-    return cannot_assign(*asking(group),
+    return cannot_assign(group.asking != nullptr ? *group.asking : *group.members.front(),
                          str_cat(why, ". Candidates: ", str_join(candidates, ", "),
                                  "; types with kernels: ", types.empty() ? "none" : str_join(types, ", ")));
   }
 
-  // The member to name: the first that asks for something.
-  static const Node* asking(const Group& group) {
-    for (const Node* node : group.members) {
-      if (!node->requested_device().empty()) return node;
-    }
-    return group.members.front();
-  }
+  // ---- Choice ----
 
-  bool allows(const Group& group, std::size_t device) const {
-    return std::find(group.feasible.begin(), group.feasible.end(), device) != group.feasible.end();
-  }
-
-  // No inputs and one plain output: best made where it is used.
-  static bool is_generator(const Group& group) {
-    const Node& node = *group.members.front();
-    return group.members.size() == 1 && node.inputs().empty() && node.num_outputs() == 1 &&
-           !node.output_types()[0].is_ref && !node.op().has(kStateful);
-  }
-
-  // Reads only shapes, or hands its input on: best where its input is.
-  static bool follows_input(const Group& group) {
-    const Node& node = *group.members.front();
-    return group.members.size() == 1 && !node.inputs().empty() && node.input(0) &&
-           (node.op().has(kMetadataOnly) || node.op().has(kControlFlow));
-  }
-
-  void choose() {
-    for (Group& group : groups_) {
-      if (is_generator(group)) continue;
-      group.chosen = group.feasible.front();
-      if (!follows_input(group)) continue;
-      const Group& source = groups_[group_of_[group.members.front()->input(0).node->id()]];
-      if (source.chosen && allows(group, *source.chosen)) group.chosen = source.chosen;
+  Status choose_all() {
+    visited_.assign(graph_.id_limit(), false);
+    for (const Node* node : order_) {
+      if (is_generator(*node)) continue;
+      const Node* input = shape_source(*node);
+      TUTTI_RETURN_IF_ERROR(
+          choose(*node, input == nullptr ? std::nullopt : device_of(*input), {PlacementReason::kInput, input}));
     }
     const std::vector<std::vector<Node*>> consumers = graph_.consumers();
-    for (Group& group : groups_) {
-      if (group.chosen) continue;
-      group.chosen = group.feasible.front();
-      std::optional<std::size_t> shared = shared_device(consumers[group.members.front()->id()]);
-      if (shared && allows(group, *shared)) group.chosen = shared;
+    for (const Node* node : order_) {
+      if (!is_generator(*node)) continue;
+      const std::vector<Node*>& readers = consumers[node->id()];
+      TUTTI_RETURN_IF_ERROR(choose(*node, shared_device(readers),
+                                   {PlacementReason::kReaders, readers.empty() ? nullptr : readers.front()}));
     }
+    return {};
+  }
+
+  // Puts the node's group on `preferred`, for this reason, if it may be there.
+  Status choose(const Node& node, std::optional<std::size_t> preferred, PlacementReason reason) {
+    Group& group = group_of(node);
+    visited_[node.id()] = true;
+    if (group.chosen) return {};
+    TUTTI_RETURN_IF_ERROR(find_feasible(group));
+    const auto& feasible = group.feasible;
+    if (preferred && std::find(feasible.begin(), feasible.end(), *preferred) != feasible.end()) {
+      group.chosen = preferred;
+      followed_[&group] = reason;
+    } else {
+      group.chosen = feasible.front();
+    }
+    return {};
+  }
+
+  // Nothing before the node's own turn, even when its group has a device.
+  std::optional<std::size_t> device_of(const Node& node) {
+    return visited_[node.id()] ? group_of(node).chosen : std::nullopt;
   }
 
   // Where all of them are; nothing when they differ or are not placed.
-  std::optional<std::size_t> shared_device(const std::vector<Node*>& nodes) const {
+  std::optional<std::size_t> shared_device(const std::vector<Node*>& nodes) {
     std::optional<std::size_t> shared;
     for (const Node* node : nodes) {
-      const std::optional<std::size_t>& device = groups_[group_of_[node->id()]].chosen;
+      const std::optional<std::size_t> device = device_of(*node);
       if (!device || (shared && *shared != *device)) return std::nullopt;
       shared = device;
     }
     return shared;
   }
 
+  std::vector<PlacementReason> reasons() {
+    std::vector<PlacementReason> why(graph_.id_limit());
+    for (const Node* node : order_) why[node->id()] = reason_of(*node, group_of(*node));
+    return why;
+  }
+
+  PlacementReason reason_of(const Node& node, const Group& group) const {
+    if (group.asking == &node) {
+      return {group.assigned.empty() ? PlacementReason::kAsked : PlacementReason::kStays, nullptr};
+    }
+    if (group.asking != nullptr) return {PlacementReason::kWithOther, group.asking};
+    if (auto it = followed_.find(&group); it != followed_.end()) return it->second;
+    if (group.members.size() > 1 && group.members.front() != &node) {
+      return {PlacementReason::kWithOther, group.members.front()};
+    }
+    return {};
+  }
+
+  struct Wishes {
+    DeviceName asked;
+    DeviceName state;
+    DeviceName assigned;
+  };
+
   Graph& graph_;
   const PlacementOptions& options_;
-  UnionFind sets_;
   std::vector<Node*> order_;
-  std::vector<int> group_of_;  // by node id
-  std::vector<Group> groups_;
+  std::vector<Group> groups_;                             // by root
+  std::vector<int> parent_;                               // by node id
+  std::unordered_map<std::string, const Node*> classes_;  // the first node of each
+  std::vector<bool> visited_;                             // by node id
+  std::map<const Group*, PlacementReason> followed_;
+  Wishes merged_;
 };
 
 }  // namespace
 
-Status place(Graph& graph, const PlacementOptions& options) {
+void sort_for_placement(std::vector<DeviceName>& devices, const DeviceName& local) {
+  auto rank = [&local](const DeviceName& device) {
+    return std::make_tuple(device.type != "GPU", !device.same_task(local), device.to_string());
+  };
+  std::sort(devices.begin(), devices.end(),
+            [&rank](const DeviceName& a, const DeviceName& b) { return rank(a) < rank(b); });
+}
+
+Status place(Graph& graph, const PlacementOptions& options, std::vector<PlacementReason>* why) {
   if (options.devices.empty()) return invalid_argument("there are no devices to place operations on");
-  return Placer(graph, options).run();
+  return Placer(graph, options).run(why);
 }
 
 }  // namespace tutti

@@ -19,8 +19,29 @@ struct PlacementOptions {
   bool allow_soft_placement = false;
 };
 
-// Gives every node of `graph` an assigned device. Nodes joined by `_class: loc:@x`, by reference edges, or by
-// a resource handle go together. kInvalidArgument "Cannot assign a device for operation NAME: ..." otherwise.
-Status place(Graph& graph, const PlacementOptions& options);
+// Why a node is where it is.
+struct PlacementReason {
+  enum Kind {
+    kFirstDevice,  // nothing spoke for another one
+    kAsked,        // it asked for this, perhaps in part
+    kStays,        // it has state, which was there before
+    kWithOther,    // goes together with `other`, which asked
+    kInput,        // reads only the shape of `other`
+    kReaders,      // all its readers are there, `other` among them
+  };
+  Kind kind = kFirstDevice;
+  const Node* other = nullptr;
+};
+
+// Gives every node of `graph` an assigned device, as TensorFlow's placer does. Nodes joined by `_class: loc:@x`, by
+// reference edges, or by a resource handle go together; what a variable or handle asks for is stronger than what its
+// users ask for. A node without inputs goes where all its readers are, one that reads shapes where its input is, others
+// to the first device that fits what they ask for. kInvalidArgument "Cannot assign a device for operation NAME: ..."
+// otherwise. `why`, unless null: the reasons, by node id.
+Status place(Graph& graph, const PlacementOptions& options, std::vector<PlacementReason>* why = nullptr);
+
+// Best first, as TensorFlow's master has it: GPUs before other types, then the devices of `local`, the master's own
+// task, then by name.
+void sort_for_placement(std::vector<DeviceName>& devices, const DeviceName& local);
 
 }  // namespace tutti

@@ -19,7 +19,7 @@ struct ShmOptions {
   std::string secret;                                // both sides must know the same; may be empty
   int threads = 0;                                   // that receive and handle calls; 0: one a core, at least 2
   std::size_t segment_bytes = std::size_t{1} << 30;  // of values lent to peers at once; beyond: copied through the ring
-  std::size_t ring_bytes = std::size_t{1} << 20;     // a direction
+  std::size_t ring_bytes = std::size_t{1} << 18;     // a direction and connection; made a power of two
   Clock* clock = nullptr;                            // outlives it
 };
 

@@ -1,0 +1,125 @@
+#include "tutti/distributed/in_process_cluster.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "tutti/ops/array.h"
+#include "tutti/ops/math.h"
+#include "tutti/ops/op_table.h"
+#include "tutti/ops/state.h"
+
+namespace tutti {
+namespace {
+
+using namespace std::chrono_literals;
+
+InProcessClusterOptions quiet(int workers, int ps) {
+  InProcessClusterOptions options;
+  options.workers = workers;
+  options.ps = ps;
+  options.server.log = [](const std::string&) {};
+  options.server.runtime.intra_op_threads = 1;
+  options.server.runtime.inter_op_threads = 1;
+  return options;
+}
+
+ConnectOptions within(std::chrono::seconds limit = 60s) {
+  ConnectOptions options;
+  options.operation_timeout = limit;
+  return options;
+}
+
+std::vector<float> values(const Tensor& tensor) {
+  const auto data = tensor.flat<float>();
+  return {data.begin(), data.end()};
+}
+
+// A variable on each parameter server, added up on each worker.
+struct SumGraph {
+  SumGraph(int ps, int workers) : graph(builtin_ops()) {
+    std::vector<Output> reads;
+    for (int i = 0; i < ps; ++i) {
+      const auto scope = graph.device_scope(str_cat("/job:ps/task:", i));
+      reads.push_back(
+          variable(graph, constant(graph, Tensor::of<float>({}, {1.0f + static_cast<float>(i)})), str_cat("v", i)));
+    }
+    for (int i = 0; i < workers; ++i) {
+      const auto scope = graph.device_scope(str_cat("/job:worker/task:", i));
+      Output sum = reads[0];
+      for (std::size_t k = 1; k < reads.size(); ++k) sum = sum + reads[k];
+      sums.push_back(sum);
+    }
+    initializer = global_variables_initializer(graph);
+  }
+  Graph graph;
+  std::vector<TensorName> sums;
+  Node* initializer;
+};
+
+// Row E6.
+TEST(InProcessClusterTest, ThreeWorkersAndTwoParameterServersInOneCall) {
+  const auto cluster = InProcessCluster::start(quiet(3, 2)).value_or_throw();
+  EXPECT_EQ(*cluster->cluster().num_tasks("worker"), 3);
+  EXPECT_EQ(*cluster->cluster().num_tasks("ps"), 2);
+  std::set<std::string> addresses;
+  for (const auto& [task, address] : task_addresses(cluster->cluster())) {
+    EXPECT_FALSE(address.ends_with(":0")) << address;
+    addresses.insert(address);
+  }
+  EXPECT_EQ(addresses.size(), 5u);
+  SumGraph sum(2, 3);
+  const auto session = connect(cluster->target(), sum.graph, within()).value_or_throw();
+  EXPECT_EQ(session->list_devices().size(), 5u);
+  session->run({sum.initializer});
+  for (const Tensor& value : session->run({}, sum.sums)) EXPECT_EQ(values(value), std::vector<float>{3});
+}
+
+TEST(InProcessClusterTest, ASessionWithoutAWire) {
+  const auto cluster = InProcessCluster::start(quiet(2, 1)).value_or_throw();
+  SumGraph sum(1, 2);
+  const auto session = cluster->worker(1).connect(sum.graph, within()).value_or_throw();
+  session->run({sum.initializer});
+  for (const Tensor& value : session->run({}, sum.sums)) EXPECT_EQ(values(value), std::vector<float>{1});
+}
+
+TEST(InProcessClusterTest, ASessionOutlivesItsServer) {
+  auto cluster = InProcessCluster::start(quiet(1, 1)).value_or_throw();
+  SumGraph sum(1, 1);
+  const auto session = cluster->worker(0).connect(sum.graph, within()).value_or_throw();
+  session->run({sum.initializer});
+  cluster.reset();
+  EXPECT_FALSE(session->try_run({}, sum.sums).ok());
+}
+
+TEST(InProcessClusterTest, SeveralClustersAtOnceDoNotMeet) {
+  const auto one = InProcessCluster::start(quiet(1, 1)).value_or_throw();
+  const auto two = InProcessCluster::start(quiet(1, 1)).value_or_throw();
+  SumGraph first(1, 1);
+  SumGraph second(1, 1);
+  const auto session = connect(one->target(), first.graph, within()).value_or_throw();
+  const auto other = connect(two->target(), second.graph, within()).value_or_throw();
+  session->run({first.initializer});
+  EXPECT_EQ(other->try_run({}, second.sums).status().code(), Code::kFailedPrecondition);
+}
+
+TEST(InProcessClusterTest, ALostTaskIsNamed) {
+  const auto cluster = InProcessCluster::start(quiet(1, 2)).value_or_throw();
+  SumGraph sum(2, 1);
+  const auto session = connect(cluster->target(), sum.graph, within()).value_or_throw();
+  session->run({sum.initializer});
+  cluster->ps(1).stop();
+  Status lost;
+  while (lost.ok()) lost = session->try_run({}, sum.sums).status();
+  EXPECT_EQ(lost.code(), Code::kUnavailable) << lost.to_string();
+  EXPECT_NE(lost.message().find("/job:ps/replica:0/task:1"), std::string::npos) << lost.to_string();
+}
+
+TEST(InProcessClusterTest, BadCountsAreRefused) {
+  EXPECT_EQ(InProcessCluster::start(quiet(0, 0)).status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(InProcessCluster::start(quiet(-1, 1)).status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(InProcessCluster::start(quiet(1, 1'000'000)).status().code(), Code::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace tutti

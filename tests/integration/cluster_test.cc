@@ -1,0 +1,412 @@
+// Clusters of real processes: `tutti server` for each task, and this program as their client.
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <thread>
+
+#include "tests/support/child_process.h"
+#include "tutti/core/strings.h"
+#include "tutti/distributed/server.h"
+#include "tutti/ops/array.h"
+#include "tutti/ops/math.h"
+#include "tutti/ops/nn.h"
+#include "tutti/ops/op_table.h"
+#include "tutti/ops/state.h"
+
+namespace tutti {
+namespace {
+
+using namespace std::chrono_literals;
+
+std::vector<std::string> server_command(const std::vector<std::string>& flags) {
+  std::vector<std::string> command = {TUTTI_PROGRAM, "server"};
+  command.insert(command.end(), flags.begin(), flags.end());
+  return command;
+}
+
+// The tasks of a cluster as processes of this host.
+class ProcessCluster {
+ public:
+  ProcessCluster(int ps, int workers, std::vector<std::string> flags = {}) : flags_(std::move(flags)) {
+    const std::vector<int> ports = free_ports(ps + workers);
+    for (int i = 0; i < ps; ++i) add("ps", i, ports[static_cast<std::size_t>(i)]);
+    for (int i = 0; i < workers; ++i) add("worker", i, ports[static_cast<std::size_t>(ps + i)]);
+  }
+  void start(const std::string& job, int index) {
+    ChildProcess child(server_command(task_flags(job, index)), {"TF_CONFIG"});
+    ASSERT_NE(child.wait_for_line("listening on"), "") << child.output();
+    const auto key = std::pair(job, index);
+    children_.erase(key);
+    children_.emplace(key, std::move(child));
+  }
+  void start_all() {
+    for (const auto& [job, tasks] : spec_.tasks()) {
+      for (const auto& [index, address] : tasks) start(job, index);
+    }
+  }
+  ChildProcess& child(const std::string& job, int index) { return children_.at({job, index}); }
+  std::string target(const std::string& job, int index) const {
+    return "grpc://" + spec_.task_address(job, index).value_or_throw();
+  }
+  std::vector<std::string> task_flags(const std::string& job, int index) const {
+    std::vector<std::string> flags = {"--ps_hosts=" + hosts("ps"), "--worker_hosts=" + hosts("worker"),
+                                      "--job_name=" + job, str_cat("--task_index=", index)};
+    flags.insert(flags.end(), flags_.begin(), flags_.end());
+    return flags;
+  }
+  const ClusterSpec& spec() const { return spec_; }
+
+ private:
+  void add(const std::string& job, int index, int port) { spec_.set(job, index, str_cat("127.0.0.1:", port)); }
+  std::string hosts(const std::string& job) const {
+    std::vector<std::string> list;
+    if (const auto tasks = spec_.job_tasks(job); tasks.ok()) {
+      for (const auto& address : *tasks) list.push_back(*address);
+    }
+    return str_join(list, ",");
+  }
+
+  ClusterSpec spec_;
+  const std::vector<std::string> flags_;
+  std::map<std::pair<std::string, int>, ChildProcess> children_;
+};
+
+ConnectOptions within(std::chrono::seconds limit = 60s) {
+  ConnectOptions options;
+  options.operation_timeout = limit;
+  return options;
+}
+
+// The seed's client: variables on the parameter server, a product on worker 0, again on worker 1.
+struct SeedGraph {
+  SeedGraph() : graph(builtin_ops()), x(ones_on_ps("x")), y(ones_on_ps("y")) {
+    {
+      const auto scope = graph.device_scope("/job:worker/task:0");
+      first = add(matmul(x, y, {}, "product0"), x, "sum0");
+    }
+    const auto scope = graph.device_scope("/job:worker/task:1");
+    second = add(matmul(first, x, {}, "product1"), x, "sum1");
+  }
+  Var ones_on_ps(const char* name) {
+    const auto scope = graph.device_scope("/job:ps/task:0");
+    return variable(graph, ones(graph, DType::kFloat, {2, 2}), name);
+  }
+  Node* initializer() { return global_variables_initializer(graph); }
+
+  Graph graph;
+  Var x;
+  Var y;
+  Output first;
+  Output second;
+};
+
+std::vector<float> values(const Tensor& tensor) {
+  const auto data = tensor.flat<float>();
+  return {data.begin(), data.end()};
+}
+
+// A count on ps 0, counted up by worker 0: a step that needs both.
+struct CountGraph {
+  CountGraph() : graph(builtin_ops()) {
+    {
+      const auto scope = graph.device_scope("/job:ps/task:0");
+      count = std::make_unique<Var>(variable(graph, zeros(graph, DType::kFloat, {}), "count"));
+    }
+    Output one;
+    {
+      const auto scope = graph.device_scope("/job:worker/task:0");
+      one = reduce_sum(ones(graph, DType::kFloat, {1}));
+    }
+    const auto scope = graph.device_scope("/job:ps/task:0");
+    increment = count->assign_add(one);
+    initializer = global_variables_initializer(graph);
+  }
+  Graph graph;
+  std::unique_ptr<Var> count;
+  Node* increment;
+  Node* initializer;
+};
+
+// Rows A1 and C6: three processes find each other from one spec, and the client prints sevens.
+TEST(ClusterTest, TheSeedsClientGetsSevens) {
+  ProcessCluster cluster(1, 2);
+  cluster.start_all();
+  SeedGraph seed;
+  const auto session = connect(cluster.target("worker", 0), seed.graph, within()).value_or_throw();
+  session->run({seed.initializer()});
+  const auto got = session->run({}, {seed.first, seed.second});
+  EXPECT_EQ(values(got[0]), (std::vector<float>{3, 3, 3, 3}));
+  EXPECT_EQ(values(got[1]), (std::vector<float>{7, 7, 7, 7}));
+}
+
+TEST(ClusterTest, TheExamplePrintsSevens) {
+  ProcessCluster cluster(1, 2);
+  cluster.start_all();
+  ChildProcess client({TUTTI_CLUSTER_CLIENT, cluster.target("worker", 0)});
+  EXPECT_EQ(client.wait(), 0) << client.output();
+  EXPECT_EQ(client.output(), "[[7,7],[7,7]]\n");
+}
+
+// Row C1.
+TEST(ClusterTest, ListDevicesNamesTheFiveTasks) {
+  ProcessCluster cluster(2, 3);
+  cluster.start_all();
+  Graph graph(builtin_ops());
+  const auto session = connect(cluster.target("worker", 2), graph, within()).value_or_throw();
+  std::vector<std::string> devices = session->list_devices();
+  std::sort(devices.begin(), devices.end());
+  std::vector<std::string> expected;
+  for (const auto& [task, address] : task_addresses(cluster.spec())) expected.push_back(task + "/device:CPU:0");
+  EXPECT_EQ(devices, expected);
+}
+
+// Row C2.
+TEST(ClusterTest, AServerIsReachableAndStopsWhenAsked) {
+  for (const int signal : {SIGTERM, SIGINT}) {
+    ChildProcess server(server_command({"--cluster", R"({"local": ["localhost:0"]})"}), {"TF_CONFIG"});
+    const std::string line = server.wait_for_line("listening on");
+    ASSERT_NE(line, "") << server.output();
+    EXPECT_TRUE(line.starts_with("/job:local/replica:0/task:0 listening on grpc://localhost:")) << line;
+    const std::string target = line.substr(line.find("grpc://"));
+    Graph graph(builtin_ops());
+    const Output one = constant(graph, Tensor::of<float>({}, {1}));
+    {
+      const auto session = connect(target, graph, within()).value_or_throw();
+      EXPECT_EQ(values(session->run({}, {one})[0]), std::vector<float>{1});
+      server.send(signal);
+      EXPECT_EQ(server.wait(), 0) << server.output();
+    }
+  }
+}
+
+// Row C3: which node ran on which device, as the step itself tells.
+TEST(ClusterTest, EachOpRunsWhereItWasPut) {
+  ProcessCluster cluster(2, 8);
+  cluster.start_all();
+  Graph graph(builtin_ops());
+  std::vector<Var> variables;
+  for (const char* name : {"weights_1", "weights_2"}) {
+    const auto scope = graph.device_scope(str_cat("/job:ps/task:", variables.size()));
+    variables.push_back(variable(graph, ones(graph, DType::kFloat, {2, 2}), name));
+  }
+  const auto compute = [&] {
+    const auto scope = graph.device_scope("/job:worker/task:7");
+    const Output input = constant(graph, Tensor::of<float>({1, 2}, {1, 2}), "input");
+    return nn::relu(matmul(nn::relu(matmul(input, variables[0], {}, "layer_1"), "relu_1"), variables[1], {}, "layer_2"),
+                    "logits");
+  };
+  const Output logits = compute();
+  Node* const init = global_variables_initializer(graph);
+  const auto session = connect(cluster.target("worker", 7), graph, within()).value_or_throw();
+  session->run({init});
+  RunMetadata metadata;
+  RunOptions options;
+  options.metadata = &metadata;
+  EXPECT_EQ(values(session->run({}, {logits}, {}, options)[0]), (std::vector<float>{6, 6}));
+  std::map<std::string, std::string> ran_on;
+  for (const auto& node : metadata.step_stats.nodes) ran_on[node.name] = node.device;
+  // Some node of these names ran, and all that did ran there; passes may have fused some into others.
+  const auto expect_on = [&](const std::vector<std::string>& parts, const std::string& device) {
+    bool found = false;
+    for (const auto& [name, where] : ran_on) {
+      const bool crossing = name.find("_S") != name.npos;
+      const bool meant = std::any_of(parts.begin(), parts.end(),
+                                     [&](const std::string& part) { return name.find(part) != name.npos; });
+      if (crossing || !meant) continue;
+      found = true;
+      EXPECT_EQ(where, device) << name;
+    }
+    EXPECT_TRUE(found) << parts[0] << " did not run";
+  };
+  expect_on({"weights_1"}, "/job:ps/replica:0/task:0/device:CPU:0");
+  expect_on({"weights_2"}, "/job:ps/replica:0/task:1/device:CPU:0");
+  expect_on({"layer_1", "relu_1", "layer_2", "logits"}, "/job:worker/replica:0/task:7/device:CPU:0");
+}
+
+// Row C4.
+TEST(ClusterTest, TenThousandSteps) {
+  ProcessCluster cluster(1, 1);
+  cluster.start_all();
+  CountGraph counting;
+  const auto session = connect(cluster.target("worker", 0), counting.graph, within(600s)).value_or_throw();
+  session->run({counting.initializer});
+  for (int step = 0; step < 10'000; ++step) session->run({counting.increment});
+  EXPECT_EQ(values(session->run({}, {*counting.count})[0]), std::vector<float>{10'000});
+}
+
+TEST(ClusterTest, GrpcAloneGivesTheSameResults) {
+  ProcessCluster cluster(1, 2, {"--no-shared-memory"});
+  cluster.start_all();
+  SeedGraph seed;
+  const auto session = connect(cluster.target("worker", 0), seed.graph, within()).value_or_throw();
+  session->run({seed.initializer()});
+  EXPECT_EQ(values(session->run({}, {seed.second})[0]), (std::vector<float>{7, 7, 7, 7}));
+}
+
+// Row C5: one program, three roles by flags; here each task says which it is.
+TEST(ClusterTest, OneProgramThreeRoles) {
+  ProcessCluster cluster(1, 2);
+  for (const auto& [job, tasks] : cluster.spec().tasks()) {
+    for (const auto& [index, address] : tasks) {
+      ChildProcess child(server_command(cluster.task_flags(job, index)), {"TF_CONFIG"});
+      EXPECT_EQ(child.wait_for_line("listening on"), str_cat(task_name(job, index), " listening on grpc://", address));
+    }
+  }
+}
+
+// Row D1.
+TEST(ClusterTest, TfConfigSaysWhichTask) {
+  const int port = free_ports(1)[0];
+  const std::string cluster = str_cat(R"("cluster": {"worker": ["127.0.0.1:1", "127.0.0.1:)", port, R"("]})");
+  ChildProcess good(server_command({}),
+                    {str_cat("TF_CONFIG={", cluster, R"(, "task": {"type": "worker", "index": 1}})")});
+  EXPECT_EQ(good.wait_for_line("listening on"),
+            str_cat("/job:worker/replica:0/task:1 listening on grpc://127.0.0.1:", port));
+  ChildProcess bad(server_command({}), {str_cat("TF_CONFIG={", cluster, ", oops")});
+  EXPECT_EQ(bad.wait(), 2);
+  EXPECT_NE(bad.output().find("TF_CONFIG: not JSON"), std::string::npos) << bad.output();
+  EXPECT_EQ(std::count(bad.output().begin(), bad.output().end(), '\n'), 1) << bad.output();
+}
+
+TEST(ClusterTest, BadFlagsGetOneLineAndStatusTwo) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+      {{}, "no cluster"},
+      {{"--ps_hosts=a"}, "port"},
+      {{"--ps_hosts=a:1", "--cluster={}"}, "--cluster"},
+      {{"--ps_hosts=a:1", "--worker_hosts=b:1"}, "job"},
+      {{"--ps_hosts=a:1", "--job_name=chief"}, "chief"},
+      {{"--ps_hosts=a:1,b:1", "--job_name=ps"}, "task index"},
+      {{"--ps_hosts=a:1", "--job_name=ps", "--task_index=7"}, "7"},
+      {{"--ps_hosts=a:1", "--task_index=x"}, "task_index"},
+      {{"--cluster=nonsense"}, "JSON"},
+      {{"--no-such-flag"}, "--no-such-flag"},
+      {{"--log-level=loud", "--ps_hosts=a:1"}, "loud"},
+  };
+  for (const auto& [flags, part] : cases) {
+    SCOPED_TRACE(str_join(flags, " "));
+    ChildProcess child(server_command(flags), {"TF_CONFIG"});
+    EXPECT_EQ(child.wait(), 2) << child.output();
+    EXPECT_NE(child.output().find(part), std::string::npos) << child.output();
+    EXPECT_EQ(std::count(child.output().begin(), child.output().end(), '\n'), 1) << child.output();
+  }
+}
+
+TEST(ClusterTest, HelpExplains) {
+  ChildProcess child(server_command({"--help"}));
+  EXPECT_EQ(child.wait(), 0);
+  for (const char* part : {"--ps_hosts", "--worker_hosts", "--task_index", "TF_CONFIG", "Example", "--insecure"}) {
+    EXPECT_NE(child.output().find(part), std::string::npos) << part;
+  }
+}
+
+TEST(ClusterTest, APortThatIsTakenIsSaid) {
+  ProcessCluster cluster(1, 0);
+  cluster.start_all();
+  ChildProcess second(server_command(cluster.task_flags("ps", 0)), {"TF_CONFIG"});
+  EXPECT_EQ(second.wait(), 1);
+  EXPECT_NE(second.output().find("could not start gRPC server"), std::string::npos) << second.output();
+}
+
+TEST(ClusterTest, OffTheLoopbackSecurityIsWanted) {
+  ChildProcess open(server_command({"--cluster", R"({"local": ["0.0.0.0:0"]})"}), {"TF_CONFIG", "TUTTI_JOIN_TOKEN"});
+  EXPECT_EQ(open.wait(), 1);
+  EXPECT_NE(open.output().find("insecure"), std::string::npos) << open.output();
+}
+
+TEST(ClusterTest, ATaskMayStartLast) {
+  ProcessCluster cluster(1, 2);
+  cluster.start("worker", 0);
+  SeedGraph seed;
+  std::unique_ptr<Session> session;
+  std::thread client([&] {
+    session = connect(cluster.target("worker", 0), seed.graph, within()).value_or_throw();
+    session->run({seed.initializer()});
+  });
+  const std::string missing = cluster.child("worker", 0).wait_for_line("still missing: /job:ps/replica:0/task:0");
+  EXPECT_NE(missing.find("connect"), std::string::npos) << missing;
+  cluster.start("worker", 1);
+  cluster.start("ps", 0);
+  client.join();
+  EXPECT_EQ(values(session->run({}, {seed.second})[0]), (std::vector<float>{7, 7, 7, 7}));
+}
+
+// Runs steps until one fails.
+Status first_failure(Session& session, Node* target) {
+  while (true) {
+    const auto result = session.try_run({}, {}, {target});
+    if (!result.ok()) return result.status();
+  }
+}
+
+TEST(ClusterTest, AKilledTaskIsNamedAndARestartedOneAborts) {
+  ProcessCluster cluster(1, 1);
+  cluster.start_all();
+  CountGraph counting;
+  const auto session = connect(cluster.target("worker", 0), counting.graph, within()).value_or_throw();
+  session->run({counting.initializer});
+  cluster.child("ps", 0).send(SIGKILL);
+  const Status lost = first_failure(*session, counting.increment);
+  EXPECT_TRUE(lost.code() == Code::kUnavailable || lost.code() == Code::kAborted) << lost.to_string();
+  EXPECT_NE(lost.message().find("/job:ps/replica:0/task:0"), std::string::npos) << lost.to_string();
+  cluster.start("ps", 0);
+  // The old session never repairs; once the restart is known it says so.
+  Status restarted;
+  do {
+    restarted = first_failure(*session, counting.increment);
+    ASSERT_TRUE(restarted.code() == Code::kUnavailable || restarted.code() == Code::kAborted) << restarted.to_string();
+  } while (restarted.code() != Code::kAborted);
+  // A new one finds the variable gone, and goes on.
+  CountGraph again;
+  const auto next = connect(cluster.target("worker", 0), again.graph, within()).value_or_throw();
+  EXPECT_EQ(next->try_run({}, {*again.count}).status().code(), Code::kFailedPrecondition);
+  next->run({again.initializer});
+  next->run({again.increment});
+  EXPECT_EQ(values(next->run({}, {*again.count})[0]), std::vector<float>{1});
+}
+
+TEST(ClusterTest, AStoppedTaskIsNoticed) {
+  ProcessCluster cluster(1, 1);
+  cluster.start_all();
+  CountGraph counting;
+  const auto session = connect(cluster.target("worker", 0), counting.graph, within()).value_or_throw();
+  session->run({counting.initializer});
+  cluster.child("ps", 0).send(SIGSTOP);
+  const Status lost = first_failure(*session, counting.increment);
+  EXPECT_EQ(lost.code(), Code::kUnavailable) << lost.to_string();
+  EXPECT_NE(lost.message().find("/job:ps/replica:0/task:0"), std::string::npos) << lost.to_string();
+  cluster.child("ps", 0).send(SIGCONT);
+  CountGraph again;
+  const auto next = connect(cluster.target("worker", 0), again.graph, within()).value_or_throw();
+  next->run({again.increment});
+}
+
+TEST(ClusterTest, AMasterThatIsKilledIsNoticedByItsClient) {
+  ProcessCluster cluster(1, 1);
+  cluster.start_all();
+  CountGraph counting;
+  const auto session = connect(cluster.target("worker", 0), counting.graph, within()).value_or_throw();
+  session->run({counting.initializer});
+  cluster.child("worker", 0).send(SIGKILL);
+  const Status lost = first_failure(*session, counting.increment);
+  EXPECT_EQ(lost.code(), Code::kUnavailable) << lost.to_string();
+  EXPECT_NE(lost.message().find(cluster.target("worker", 0)), std::string::npos) << lost.to_string();
+}
+
+TEST(ClusterTest, ResetClearsTheVariablesAndEndsSessions) {
+  ProcessCluster cluster(1, 1);
+  cluster.start_all();
+  CountGraph counting;
+  const auto session = connect(cluster.target("worker", 0), counting.graph, within()).value_or_throw();
+  session->run({counting.initializer});
+  ASSERT_TRUE(reset(cluster.target("worker", 0), {}, within()).ok());
+  EXPECT_EQ(session->try_run({}, {*counting.count}).status().code(), Code::kAborted);
+  CountGraph again;
+  const auto next = connect(cluster.target("worker", 0), again.graph, within()).value_or_throw();
+  EXPECT_EQ(next->try_run({}, {*again.count}).status().code(), Code::kFailedPrecondition);
+}
+
+}  // namespace
+}  // namespace tutti
