@@ -471,7 +471,9 @@ TEST(Codec, StepStatsOfHostileTimesDoNotOverflow) {
     node.set_all_end_rel_micros(time);
     device.add_node_stats()->set_all_start_nanos(time);
   }
-  EXPECT_EQ(decoded<RunGraphReply>(Payload(proto.SerializeAsString())).report.step_stats.nodes.size(), 6u);
+  const auto reply = decoded<RunGraphReply>(Payload(proto.SerializeAsString()));
+  EXPECT_EQ(reply.report.step_stats.nodes.size(), 6u);
+  EXPECT_TRUE(encode(reply).ok());
 }
 
 TEST(Codec, ErrorTextsBecomeUtf8) {

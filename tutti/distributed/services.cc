@@ -80,7 +80,7 @@ void serve(void (Interface::*function)(Request, const CallOptions&, ReplyDone<Re
 // For those without a request. Fields that it may have one day are none of ours.
 template <typename Interface, typename Reply>
 void serve(void (Interface::*function)(const CallOptions&, ReplyDone<Reply>), const Targets& targets,
-           std::string_view method, IncomingCall call, CallHandler::Reply reply) {
+           std::string_view method, const IncomingCall& call, CallHandler::Reply reply) {
   (target_of(targets, static_cast<Interface*>(nullptr)).*function)(
       {.cancellation = call.cancellation},
       [method, reply = std::move(reply)](Result<Reply> result) { answer(method, std::move(result), reply); });

@@ -113,7 +113,7 @@ void FieldReader::fail(std::string_view name, std::string_view what) {
   error_.update(invalid_argument(message_, ".", name, " ", what));
 }
 
-void FieldReader::check(std::string_view name, Status status) {
+void FieldReader::check(std::string_view name, const Status& status) {
   if (!status.ok()) error_.update(status.with_context(str_cat(message_, ".", name)));
 }
 

@@ -282,7 +282,7 @@ class FieldReader {
   void one_tensor(std::string_view name, Tensor& value);
   void finish_status();
   void fail(std::string_view name, std::string_view what);
-  void check(std::string_view name, Status status);
+  void check(std::string_view name, const Status& status);
 
   WireReader in_;
   std::string_view message_;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <limits>
+#include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -85,19 +87,16 @@ Status read_wire(WireReader bytes, std::string_view message, const Fields& field
   return FieldReader(bytes, message, budget).read(fields);
 }
 
-DeviceTimes& times_of(std::vector<DeviceTimes>& devices, const std::string& device) {
-  const auto found = std::find_if(devices.begin(), devices.end(), [&](const auto& d) { return d.device == device; });
-  if (found != devices.end()) return *found;
-  return devices.emplace_back(DeviceTimes{.device = device, .nodes = {}});
-}
-
 // Readers of traces take the op from the label: "name = Op(inputs)".
 std::string label_of(const NodeStats& node) { return str_cat(node.name, " = ", node.op, "()"); }
 
-std::string op_of(std::string_view label) {
-  const std::size_t equals = label.find(" = ");
+std::string op_of(const NodeTimes& node) {
+  static constexpr std::string_view kEquals = " = ";
+  std::string_view label = node.label;
+  if (label.starts_with(node.name)) label.remove_prefix(node.name.size());  // a name may have anything in it
+  const std::size_t equals = label.find(kEquals);
   if (equals == std::string_view::npos) return {};
-  label.remove_prefix(equals + 3);
+  label.remove_prefix(equals + kEquals.size());
   return std::string(label.substr(0, label.find('(')));
 }
 
@@ -116,6 +115,12 @@ std::int64_t saturating_add(std::int64_t a, std::int64_t b) {
   return a > 0 ? std::numeric_limits<std::int64_t>::max() : std::numeric_limits<std::int64_t>::min();
 }
 
+std::int64_t saturating_subtract(std::int64_t a, std::int64_t b) {
+  std::int64_t difference;
+  if (!__builtin_sub_overflow(a, b, &difference)) return difference;
+  return a > b ? std::numeric_limits<std::int64_t>::max() : std::numeric_limits<std::int64_t>::min();
+}
+
 std::int64_t start_nanos(const NodeTimes& node) {
   return node.start_nanos != 0 ? node.start_nanos : nanos_of(node.start_micros);
 }
@@ -126,7 +131,7 @@ std::int64_t duration_nanos(const NodeTimes& node) {
 
 NodeTimes times_of(const NodeStats& node, std::int64_t step_start_micros) {
   const std::int64_t start = saturating_add(nanos_of(step_start_micros), node.start_nanos);
-  const std::int64_t duration = node.end_nanos - node.start_nanos;
+  const std::int64_t duration = saturating_subtract(node.end_nanos, node.start_nanos);
   return {.name = node.name,
           .start_micros = start / kNanosInMicro,
           .end_rel_micros = duration / kNanosInMicro,
@@ -159,8 +164,11 @@ Status WireForm<ClusterTasks>::read(WireReader bytes, ClusterTasks& cluster) {
 
 std::string WireForm<StepStats>::write(const StepStats& stats) {
   std::vector<DeviceTimes> devices;
+  std::unordered_map<std::string_view, std::size_t> index;
   for (const NodeStats& node : stats.nodes) {
-    times_of(devices, node.device).nodes.push_back(times_of(node, stats.start_micros));
+    const auto [place, is_new] = index.emplace(node.device, devices.size());
+    if (is_new) devices.push_back({.device = node.device, .nodes = {}});
+    devices[place->second].nodes.push_back(times_of(node, stats.start_micros));
   }
   return wire_bytes([&devices](auto& f) { step_times_fields(f, std::as_const(devices)); });
 }
@@ -177,10 +185,10 @@ Status WireForm<StepStats>::read(WireReader bytes, StepStats& stats) {
   const std::int64_t step_start = nanos_of(stats.start_micros);
   for (DeviceTimes& device : devices) {
     for (NodeTimes& node : device.nodes) {
-      // In the worst case of two saturated ends the difference is what fits.
-      const std::int64_t start = saturating_add(start_nanos(node), -std::max(step_start, -INT64_MAX));
+      const std::int64_t start = saturating_subtract(start_nanos(node), step_start);
+      std::string op = op_of(node);
       stats.nodes.push_back({.name = std::move(node.name),
-                             .op = op_of(node.label),
+                             .op = std::move(op),
                              .device = device.device,
                              .start_nanos = start,
                              .end_nanos = saturating_add(start, duration_nanos(node)),
