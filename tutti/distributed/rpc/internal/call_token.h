@@ -69,7 +69,7 @@ class TokenVerifier {
     std::bitset<kWindow> recent;  // by counter % kWindow
     bool add(std::uint64_t counter);
   };
-  // At 200 bytes each.
+  // At about 300 bytes each.
   static constexpr std::size_t kSessions = 65536;
 
   Verdict check_plain(std::string_view secret) const;

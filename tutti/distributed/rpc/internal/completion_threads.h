@@ -13,6 +13,7 @@ namespace tutti::rpc_internal {
 // What a completion queue hands back. Tags given to gRPC are CompletionTag pointers, made with `as_tag`.
 class CompletionTag {
  public:
+  virtual ~CompletionTag() = default;
   // Short, never blocks. True: work() is to be run next, once; else the tag may be gone when this has returned.
   virtual bool arrived(bool ok) = 0;
   // May take as long as a kernel.
@@ -25,9 +26,6 @@ class CompletionTag {
   }
   // Called first when it has come back.
   void returned() { static_cast<void>(given_.load(std::memory_order_acquire)); }
-
- protected:
-  ~CompletionTag() = default;
 
  private:
   // What was written before as_tag() is seen after returned(). gRPC's own queue orders that as well, in a way that a
