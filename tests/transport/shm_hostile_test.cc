@@ -13,7 +13,6 @@
 #include <thread>
 
 #include "call_support.h"
-#include "tutti/transport/shm/internal/event_loop.h"
 #include "tutti/transport/shm/internal/frame.h"
 #include "tutti/transport/shm/internal/handshake.h"
 #include "tutti/transport/shm/internal/ring.h"
@@ -63,7 +62,7 @@ struct Attacker {
   void write_text(std::string_view text) { writer.write(std::as_bytes(std::span(text))); }
   void ring() {
     writer.publish();
-    shm::ring_doorbell(joined.peer_doorbell.get());
+    shm::ring_bell(joined.socket.get());
   }
 
   Joined joined;
@@ -185,7 +184,7 @@ TEST_F(ShmHostileTest, PositionsThatCannotBe) {
   for (const std::uint64_t position : {std::uint64_t{1} << 40, ~std::uint64_t{0}, std::uint64_t{(1 << 14) + 1}}) {
     Attacker ahead = attack();
     ahead.outgoing().control->tail.store(position);
-    shm::ring_doorbell(ahead.joined.peer_doorbell.get());
+    shm::ring_bell(ahead.joined.socket.get());
     expect_closed(ahead.joined.socket.get());
 
     // Seen when the victim wants to write its reply.
@@ -206,7 +205,7 @@ TEST_F(ShmHostileTest, ReferencesOutsideOfTheSegment) {
     Packet packet = Packet::make(Packet::kSegment);
     packet.id = 9;
     packet.bytes = 4096;
-    ASSERT_TRUE(shm::send_packet(attacker.joined.socket.get(), packet, {file.get()}).ok());
+    ASSERT_TRUE(shm::send_packet(attacker.joined.socket.get(), packet, file.get()).ok());
     attacker.write(call_header(1, 5, 1, 0));
     attacker.write(PieceHeader{.segment = 9, .offset = offset, .bytes = bytes, .loan = 1});
     attacker.write_text("/echo");
@@ -222,7 +221,7 @@ TEST_F(ShmHostileTest, SegmentsThatCannotBeTrusted) {
     Packet packet = Packet::make(Packet::kSegment);
     packet.id = 9;
     packet.bytes = bytes;
-    for (int i = 0; i < times; ++i) (void)shm::send_packet(attacker.joined.socket.get(), packet, {fd});
+    for (int i = 0; i < times; ++i) (void)shm::send_packet(attacker.joined.socket.get(), packet, fd);
     expect_closed(attacker.joined.socket.get());
   };
   const UniqueFd sealed = shm::make_memory_file("hostile", 4096).value_or_throw();
@@ -323,7 +322,7 @@ void share_something(Attacker& attacker, std::mt19937_64& random) {
   packet.id = random() % 3;
   packet.bytes = random() % 10 == 0 ? random() : 4096;
   if (random() % 10 == 0) packet.kind = static_cast<std::uint32_t>(random() % 10);
-  (void)shm::send_packet(attacker.joined.socket.get(), packet, {file.get()});
+  (void)shm::send_packet(attacker.joined.socket.get(), packet, file.get());
 }
 
 TEST_F(ShmHostileTest, SeededNonsenseIntoAServer) {

@@ -67,6 +67,7 @@ class Peer {
   void kill(int signal) {
     if (pid_ <= 0) return;
     ::kill(pid_, signal);
+    if (signal == SIGSTOP) ::waitpid(pid_, nullptr, WUNTRACED);  // until it has stopped
     if (signal != SIGKILL) return;
     ::waitpid(pid_, nullptr, 0);
     pid_ = 0;

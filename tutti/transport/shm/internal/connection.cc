@@ -53,13 +53,8 @@ Result<std::shared_ptr<Connection>> Connection::open(Joined joined, const Connec
                                                      std::function<void(Connection*)> on_closed) {
   std::shared_ptr<Connection> connection(
       new Connection(std::move(joined), services, number, std::move(on_lost), std::move(on_closed)));
-  TUTTI_RETURN_IF_ERROR(services.loop->watch(connection->our_doorbell_.get(), connection));
-  if (Status status = services.loop->watch(connection->socket_.get(), connection); !status.ok()) {
-    services.loop->forget(connection->our_doorbell_.get());
-    return status;
-  }
-  // Says for the first time that we sleep.
-  ring_doorbell(connection->our_doorbell_.get());
+  TUTTI_RETURN_IF_ERROR(services.loop->watch(connection->socket_.get(), connection));
+  connection->pump_soon();  // says for the first time that we sleep
   return connection;
 }
 
@@ -71,11 +66,9 @@ Connection::Connection(Joined joined, const ConnectionServices& services, std::u
       description_(std::make_shared<const std::string>(str_cat("shm to ", printable(joined.peer_task)))),
       name_(str_cat("shm:", joined.peer.pid, "#", number)),
       socket_(std::move(joined.socket)),
-      our_doorbell_(std::move(joined.our_doorbell)),
-      peer_doorbell_(std::move(joined.peer_doorbell)),
       rings_(joined.rings),
       on_closed_(std::move(on_closed)),
-      sender_(RingWriter(ring_to_peer(joined)), socket_.get(), peer_doorbell_.get(), *services_.pool),
+      sender_(RingWriter(ring_to_peer(joined)), socket_.get(), *services_.pool),
       peer_memory_(socket_.get()),
       ring_(ring_from_peer(joined)),
       reader_(*services_.message_memory),
@@ -83,16 +76,18 @@ Connection::Connection(Joined joined, const ConnectionServices& services, std::u
 
 // Receiving.
 
-void Connection::ready(int fd) {
-  if (fd == socket_.get()) {
-    const Status status = peer_memory_.receive();
-    if (status.code() == Code::kUnavailable) {
-      hung_up_.store(true, std::memory_order_release);
-    } else if (!status.ok()) {
-      return lose(status);
-    }
+void Connection::ready(int) {
+  const Status status = peer_memory_.receive();
+  if (status.code() == Code::kUnavailable) {
+    hung_up_.store(true, std::memory_order_release);
+  } else if (!status.ok()) {
+    return lose(status);
   }
   pump();
+}
+
+void Connection::pump_soon() {
+  services_.loop->post([self = shared_from_this()] { self->pump(); });
 }
 
 void Connection::pump() {
@@ -111,7 +106,7 @@ void Connection::pump() {
 Status Connection::drain() {
   const auto progress = [this] {
     ring_.publish();
-    if (ring_.take_writer_waits()) ring_doorbell(peer_doorbell_.get());
+    if (ring_.take_writer_waits()) ring_bell(socket_.get());
   };
   const auto take_frame = [this](Frame frame) { return take(std::move(frame)); };
   for (int round = 0; round < kRoundsBeforeOthers; ++round) {
@@ -126,8 +121,8 @@ Status Connection::drain() {
     if (ring_.available() == 0) return {};
     ring_.stop_sleeping();
   }
-  // A peer that never stops writing does not keep this thread: we come back by our own bell.
-  ring_doorbell(our_doorbell_.get());
+  // A peer that never stops writing does not keep this thread.
+  pump_soon();
   return {};
 }
 
@@ -328,7 +323,6 @@ bool Connection::shut(const Status& why, Calls& calls, Servings& servings) {
     calls.swap(pending_);
     servings.swap(servings_);
   }
-  services_.loop->forget(our_doorbell_.get());
   services_.loop->forget(socket_.get());
   // The peer sees it at once; the descriptors stay until no thread can be using them.
   ::shutdown(socket_.get(), SHUT_RDWR);

@@ -54,6 +54,7 @@ class Connection : public Watched, public std::enable_shared_from_this<Connectio
 
   Connection(Joined joined, const ConnectionServices& services, std::uint64_t number, Lost on_lost,
              std::function<void(Connection*)> on_closed);
+  void pump_soon();
   void pump();
   Status drain();
   Status take(Frame frame);
@@ -80,8 +81,6 @@ class Connection : public Watched, public std::enable_shared_from_this<Connectio
   const std::shared_ptr<const std::string> description_;  // "shm to TASK"
   const std::string name_;                                // for the handler: "shm:PID#3"
   const UniqueFd socket_;
-  const UniqueFd our_doorbell_;
-  const UniqueFd peer_doorbell_;
   const std::shared_ptr<Mapping> rings_;
   const std::function<void(Connection*)> on_closed_;
 

@@ -4,7 +4,6 @@
 #include <cstring>
 #include <utility>
 
-#include "tutti/transport/shm/internal/event_loop.h"
 #include "tutti/transport/shm/internal/handshake.h"
 
 namespace tutti::shm {
@@ -92,8 +91,7 @@ class FrameSender::Packer {
   bool last_is_small_ = false;
 };
 
-FrameSender::FrameSender(RingWriter ring, int socket, int peer_doorbell, SegmentPool& pool)
-    : socket_(socket), peer_doorbell_(peer_doorbell), pool_(pool), ring_(ring) {}
+FrameSender::FrameSender(RingWriter ring, int socket, SegmentPool& pool) : socket_(socket), pool_(pool), ring_(ring) {}
 
 Status FrameSender::send(FrameKind kind, std::uint64_t id, const Status& status, std::string_view text,
                          const Payload& payload) {
@@ -122,7 +120,7 @@ Status FrameSender::enqueue(OutFrame& frame, bool bounded) {
       status = write_queue(finished, wake);
     }
   }
-  if (wake) ring_doorbell(peer_doorbell_);
+  if (wake) ring_bell(socket_);
   if (status.code() == Code::kResourceExhausted) take_back(frame);
   return status;
 }
@@ -136,7 +134,7 @@ Status FrameSender::flush() {
     if (queue_.empty() || closed_) return {};
     status = write_queue(finished, wake);
   }
-  if (wake) ring_doorbell(peer_doorbell_);
+  if (wake) ring_bell(socket_);
   return status;
 }
 
@@ -200,7 +198,7 @@ bool FrameSender::announce(const Segment& segment) {
   packet.id = segment.id;
   packet.bytes = segment.mapping->bytes();
   // Before any reference to it is in the ring, so the peer finds it. When the socket is full, bytes are copied.
-  if (!send_packet(socket_, packet, {segment.fd.get()}).ok()) return false;
+  if (!send_packet(socket_, packet, segment.fd.get()).ok()) return false;
   announced_.insert(segment.id);
   return true;
 }

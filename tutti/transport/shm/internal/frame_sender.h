@@ -30,8 +30,8 @@ class FrameSender {
   // All lie in segments, whose size is what bounds the memory.
   static constexpr std::size_t kMaxLoans = std::size_t{1} << 18;
 
-  // The descriptors and `pool` outlive it.
-  FrameSender(RingWriter ring, int socket, int peer_doorbell, SegmentPool& pool);
+  // `socket` and `pool` outlive it.
+  FrameSender(RingWriter ring, int socket, SegmentPool& pool);
 
   // kResourceExhausted: too much is queued, nothing was sent. Other errors: the connection is lost.
   Status send(FrameKind kind, std::uint64_t id, const Status& status, std::string_view text, const Payload& payload);
@@ -68,7 +68,6 @@ class FrameSender {
   bool write_frame(OutFrame& frame) TUTTI_REQUIRES(mu_);
 
   const int socket_;
-  const int peer_doorbell_;
   SegmentPool& pool_;
 
   Mutex mu_;
