@@ -8,7 +8,7 @@
 
 #include "tutti/core/mutex.h"
 #include "tutti/transport/shm/internal/files.h"
-#include "tutti/transport/shm/internal/frame.h"
+#include "tutti/transport/shm/internal/message.h"
 
 namespace tutti::shm {
 
