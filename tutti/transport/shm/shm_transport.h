@@ -33,7 +33,8 @@ class ShmTransport {
   // Under which peers of this host connect: a name in the abstract socket namespace, random for each process. Empty
   // without a handler.
   const std::string& name() const;
-  // The same for all processes that can reach each other this way (boot and network namespace), else different.
+  // The same for all processes that can reach each other this way (boot, network namespace and user), else
+  // different.
   static std::string host_id();
   // To the process that listens under `name`. Connects at once; kUnavailable when nobody is there, kUnauthenticated
   // when it knows another secret. `on_lost` runs once when the peer is gone, on any thread; not after the channel or
