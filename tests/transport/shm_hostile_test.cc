@@ -13,9 +13,8 @@
 #include <thread>
 
 #include "call_support.h"
-#include "tutti/transport/shm/internal/event_loop.h"
-#include "tutti/transport/shm/internal/frame.h"
 #include "tutti/transport/shm/internal/handshake.h"
+#include "tutti/transport/shm/internal/message.h"
 #include "tutti/transport/shm/internal/ring.h"
 #include "tutti/transport/shm/shm_transport.h"
 
@@ -23,9 +22,9 @@ namespace tutti {
 namespace {
 
 using namespace std::chrono_literals;
-using shm::FrameHeader;
-using shm::FrameKind;
 using shm::Joined;
+using shm::MessageHeader;
+using shm::MessageKind;
 using shm::Packet;
 using shm::PieceHeader;
 using shm::Ring;
@@ -63,7 +62,7 @@ struct Attacker {
   void write_text(std::string_view text) { writer.write(std::as_bytes(std::span(text))); }
   void ring() {
     writer.publish();
-    shm::ring_doorbell(joined.peer_doorbell.get());
+    shm::ring_bell(joined.socket.get());
   }
 
   Joined joined;
@@ -97,8 +96,8 @@ class ShmHostileTest : public ::testing::Test {
     EXPECT_EQ(::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), size), 0);
     return fd;
   }
-  // Sends one frame; the victim must hang up.
-  void expect_refused(const FrameHeader& header, const std::vector<PieceHeader>& pieces = {},
+  // Sends one message; the victim must hang up.
+  void expect_refused(const MessageHeader& header, const std::vector<PieceHeader>& pieces = {},
                       std::string_view rest = {}) {
     Attacker attacker = attack();
     attacker.write(header);
@@ -115,8 +114,9 @@ class ShmHostileTest : public ::testing::Test {
   std::shared_ptr<Channel> channel_;
 };
 
-FrameHeader call_header(std::uint64_t id, std::uint32_t text_bytes, std::uint32_t pieces, std::uint64_t inline_bytes) {
-  return {.kind = static_cast<std::uint32_t>(FrameKind::kCall),
+MessageHeader call_header(std::uint64_t id, std::uint32_t text_bytes, std::uint32_t pieces,
+                          std::uint64_t inline_bytes) {
+  return {.kind = static_cast<std::uint32_t>(MessageKind::kCall),
           .code = 0,
           .id = id,
           .text_bytes = text_bytes,
@@ -124,7 +124,7 @@ FrameHeader call_header(std::uint64_t id, std::uint32_t text_bytes, std::uint32_
           .inline_bytes = inline_bytes};
 }
 
-TEST_F(ShmHostileTest, AnHonestFrameIsAnswered) {
+TEST_F(ShmHostileTest, AnHonestMessageIsAnswered) {
   Attacker attacker = attack();
   attacker.write(call_header(1, 5, 1, 3));
   attacker.write(PieceHeader{.segment = 0, .offset = 99, .bytes = 3, .loan = 0});
@@ -132,26 +132,26 @@ TEST_F(ShmHostileTest, AnHonestFrameIsAnswered) {
   attacker.write_text("abc");
   attacker.ring();
   RingReader reader(attacker.incoming());
-  while (reader.available() < sizeof(FrameHeader) + sizeof(PieceHeader) + 3) {
+  while (reader.available() < sizeof(MessageHeader) + sizeof(PieceHeader) + 3) {
     ASSERT_TRUE(reader.refresh());
     std::this_thread::sleep_for(1ms);
   }
-  FrameHeader reply{};
+  MessageHeader reply{};
   reader.read(std::as_writable_bytes(std::span(&reply, 1)));
-  EXPECT_EQ(reply.kind, static_cast<std::uint32_t>(FrameKind::kReply));
+  EXPECT_EQ(reply.kind, static_cast<std::uint32_t>(MessageKind::kReply));
   EXPECT_EQ(reply.id, 1u);
   EXPECT_EQ(reply.inline_bytes, 3u);
 }
 
-TEST_F(ShmHostileTest, FramesThatCannotBe) {
-  const auto frame = [](FrameKind kind, std::uint64_t id) {
-    return FrameHeader{.kind = static_cast<std::uint32_t>(kind), .code = 0, .id = id};
+TEST_F(ShmHostileTest, MessagesThatCannotBe) {
+  const auto message = [](MessageKind kind, std::uint64_t id) {
+    return MessageHeader{.kind = static_cast<std::uint32_t>(kind), .code = 0, .id = id};
   };
   expect_refused({.kind = 0});
   expect_refused({.kind = 77});
-  expect_refused(frame(FrameKind::kReply, 1));            // from the side that calls
-  expect_refused(frame(FrameKind::kRelease, 1));          // nothing was lent
-  expect_refused(frame(FrameKind::kForget, 1));           // nothing was shared
+  expect_refused(message(MessageKind::kReply, 1));        // from the side that calls
+  expect_refused(message(MessageKind::kRelease, 1));      // nothing was lent
+  expect_refused(message(MessageKind::kForget, 1));       // nothing was shared
   expect_refused({.kind = 3, .id = 1, .text_bytes = 1});  // a cancel with parts
   expect_refused({.kind = 1, .code = 1000});
   expect_refused(call_header(1, 0xffffffff, 0, 0));
@@ -185,7 +185,7 @@ TEST_F(ShmHostileTest, PositionsThatCannotBe) {
   for (const std::uint64_t position : {std::uint64_t{1} << 40, ~std::uint64_t{0}, std::uint64_t{(1 << 14) + 1}}) {
     Attacker ahead = attack();
     ahead.outgoing().control->tail.store(position);
-    shm::ring_doorbell(ahead.joined.peer_doorbell.get());
+    shm::ring_bell(ahead.joined.socket.get());
     expect_closed(ahead.joined.socket.get());
 
     // Seen when the victim wants to write its reply.
@@ -206,7 +206,7 @@ TEST_F(ShmHostileTest, ReferencesOutsideOfTheSegment) {
     Packet packet = Packet::make(Packet::kSegment);
     packet.id = 9;
     packet.bytes = 4096;
-    ASSERT_TRUE(shm::send_packet(attacker.joined.socket.get(), packet, {file.get()}).ok());
+    ASSERT_TRUE(shm::send_packet(attacker.joined.socket.get(), packet, file.get()).ok());
     attacker.write(call_header(1, 5, 1, 0));
     attacker.write(PieceHeader{.segment = 9, .offset = offset, .bytes = bytes, .loan = 1});
     attacker.write_text("/echo");
@@ -222,7 +222,7 @@ TEST_F(ShmHostileTest, SegmentsThatCannotBeTrusted) {
     Packet packet = Packet::make(Packet::kSegment);
     packet.id = 9;
     packet.bytes = bytes;
-    for (int i = 0; i < times; ++i) (void)shm::send_packet(attacker.joined.socket.get(), packet, {fd});
+    for (int i = 0; i < times; ++i) (void)shm::send_packet(attacker.joined.socket.get(), packet, fd);
     expect_closed(attacker.joined.socket.get());
   };
   const UniqueFd sealed = shm::make_memory_file("hostile", 4096).value_or_throw();
@@ -283,7 +283,7 @@ TEST_F(ShmHostileTest, AnotherVersionIsToldSo) {
 }
 
 // A header that is nearly right.
-FrameHeader random_header(std::mt19937_64& random) {
+MessageHeader random_header(std::mt19937_64& random) {
   const auto few = [&](std::uint64_t limit) { return random() % 50 == 0 ? random() : random() % limit; };
   return {.kind = static_cast<std::uint32_t>(few(6)),
           .code = static_cast<std::uint32_t>(few(20)),
@@ -303,7 +303,7 @@ void write_nonsense(Attacker& attacker, std::mt19937_64& random) {
     if (random() % 4 == 0) {
       attacker.write(random());
     } else {
-      const FrameHeader header = random_header(random);
+      const MessageHeader header = random_header(random);
       attacker.write(header);
       for (std::uint32_t p = 0; p < std::min<std::uint32_t>(header.pieces, 4); ++p)
         attacker.write(random_piece(random));
@@ -323,7 +323,7 @@ void share_something(Attacker& attacker, std::mt19937_64& random) {
   packet.id = random() % 3;
   packet.bytes = random() % 10 == 0 ? random() : 4096;
   if (random() % 10 == 0) packet.kind = static_cast<std::uint32_t>(random() % 10);
-  (void)shm::send_packet(attacker.joined.socket.get(), packet, {file.get()});
+  (void)shm::send_packet(attacker.joined.socket.get(), packet, file.get());
 }
 
 TEST_F(ShmHostileTest, SeededNonsenseIntoAServer) {
@@ -388,8 +388,8 @@ TEST_F(ShmHostileTest, APeerThatNeverStopsWritingDoesNotKeepOthersOut) {
   std::thread flood([&] {
     while (!stop) {
       if (!attacker.writer.refresh()) return;
-      while (attacker.writer.room() >= sizeof(FrameHeader)) {
-        attacker.write(FrameHeader{.kind = static_cast<std::uint32_t>(FrameKind::kCancel), .code = 0, .id = 5});
+      while (attacker.writer.room() >= sizeof(MessageHeader)) {
+        attacker.write(MessageHeader{.kind = static_cast<std::uint32_t>(MessageKind::kCancel), .code = 0, .id = 5});
       }
       attacker.ring();
     }
@@ -405,7 +405,7 @@ TEST_F(ShmHostileTest, AClientThatNeverReadsItsReplies) {
   // More replies than are kept for it.
   while (id < 200'000) {
     if (!attacker.writer.refresh()) break;
-    while (attacker.writer.room() >= sizeof(FrameHeader) + 8) {
+    while (attacker.writer.room() >= sizeof(MessageHeader) + 8) {
       attacker.write(call_header(id++, 8, 0, 0));
       attacker.write_text("/nothing");
     }

@@ -33,14 +33,16 @@ class ShmTransport {
   // Under which peers of this host connect: a name in the abstract socket namespace, random for each process. Empty
   // without a handler.
   const std::string& name() const;
-  // The same for all processes that can reach each other this way (boot and network namespace), else different.
+  // The same for all processes that can reach each other this way (boot, network namespace and user), else
+  // different.
   static std::string host_id();
   // To the process that listens under `name`. Connects at once; kUnavailable when nobody is there, kUnauthenticated
-  // when it knows another secret. `on_lost` runs once when the peer is gone, on any thread.
+  // when it knows another secret. `on_lost` runs once when the peer is gone, on any thread; not after the channel or
+  // the transport has ended it. Waits for the peer, at most some seconds.
   Result<std::shared_ptr<Channel>> connect(const std::string& name, std::function<void(Status)> on_lost);
   // Memory that crosses without a copy. Falls back to the heap when the segment is full. Never null.
   Allocator& shared_allocator();
-  // Ends all calls, takes no more, joins the threads. Idempotent.
+  // Ends all calls with kCancelled, takes no more, joins the threads. Not from a handler or a callback. Idempotent.
   void stop();
 
  private:

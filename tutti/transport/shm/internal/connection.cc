@@ -53,13 +53,8 @@ Result<std::shared_ptr<Connection>> Connection::open(Joined joined, const Connec
                                                      std::function<void(Connection*)> on_closed) {
   std::shared_ptr<Connection> connection(
       new Connection(std::move(joined), services, number, std::move(on_lost), std::move(on_closed)));
-  TUTTI_RETURN_IF_ERROR(services.loop->watch(connection->our_doorbell_.get(), connection));
-  if (Status status = services.loop->watch(connection->socket_.get(), connection); !status.ok()) {
-    services.loop->forget(connection->our_doorbell_.get());
-    return status;
-  }
-  // Says for the first time that we sleep.
-  ring_doorbell(connection->our_doorbell_.get());
+  TUTTI_RETURN_IF_ERROR(services.loop->watch(connection->socket_.get(), connection));
+  connection->pump_soon();  // says for the first time that we sleep
   return connection;
 }
 
@@ -71,11 +66,9 @@ Connection::Connection(Joined joined, const ConnectionServices& services, std::u
       description_(std::make_shared<const std::string>(str_cat("shm to ", printable(joined.peer_task)))),
       name_(str_cat("shm:", joined.peer.pid, "#", number)),
       socket_(std::move(joined.socket)),
-      our_doorbell_(std::move(joined.our_doorbell)),
-      peer_doorbell_(std::move(joined.peer_doorbell)),
       rings_(joined.rings),
       on_closed_(std::move(on_closed)),
-      sender_(RingWriter(ring_to_peer(joined)), socket_.get(), peer_doorbell_.get(), *services_.pool),
+      sender_(RingWriter(ring_to_peer(joined)), socket_.get(), *services_.pool),
       peer_memory_(socket_.get()),
       ring_(ring_from_peer(joined)),
       reader_(*services_.message_memory),
@@ -83,16 +76,18 @@ Connection::Connection(Joined joined, const ConnectionServices& services, std::u
 
 // Receiving.
 
-void Connection::ready(int fd) {
-  if (fd == socket_.get()) {
-    const Status status = peer_memory_.receive();
-    if (status.code() == Code::kUnavailable) {
-      hung_up_.store(true, std::memory_order_release);
-    } else if (!status.ok()) {
-      return lose(status);
-    }
+void Connection::ready(int) {
+  const Status status = peer_memory_.receive();
+  if (status.code() == Code::kUnavailable) {
+    hung_up_.store(true, std::memory_order_release);
+  } else if (!status.ok()) {
+    return lose(status);
   }
   pump();
+}
+
+void Connection::pump_soon() {
+  services_.loop->post([self = shared_from_this()] { self->pump(); });
 }
 
 void Connection::pump() {
@@ -111,13 +106,13 @@ void Connection::pump() {
 Status Connection::drain() {
   const auto progress = [this] {
     ring_.publish();
-    if (ring_.take_writer_waits()) ring_doorbell(peer_doorbell_.get());
+    if (ring_.take_writer_waits()) ring_bell(socket_.get());
   };
-  const auto take_frame = [this](Frame frame) { return take(std::move(frame)); };
+  const auto take_message = [this](Message message) { return take(std::move(message)); };
   for (int round = 0; round < kRoundsBeforeOthers; ++round) {
     if (!ring_.refresh()) return data_loss("a ring whose writer is too far ahead of its reader");
     if (ring_.available() > 0) {
-      TUTTI_RETURN_IF_ERROR(reader_.read(ring_, take_frame, progress));
+      TUTTI_RETURN_IF_ERROR(reader_.read(ring_, take_message, progress));
       progress();
     }
     // See ring.h: the flag first, then the last look.
@@ -126,37 +121,37 @@ Status Connection::drain() {
     if (ring_.available() == 0) return {};
     ring_.stop_sleeping();
   }
-  // A peer that never stops writing does not keep this thread: we come back by our own bell.
-  ring_doorbell(our_doorbell_.get());
+  // A peer that never stops writing does not keep this thread.
+  pump_soon();
   return {};
 }
 
-Status Connection::take(Frame frame) {
-  switch (frame.kind) {
-    case FrameKind::kCall:
+Status Connection::take(Message message) {
+  switch (message.kind) {
+    case MessageKind::kCall:
       if (calls_) break;
-      return take_call(std::move(frame));
-    case FrameKind::kReply:
+      return take_call(std::move(message));
+    case MessageKind::kReply:
       if (!calls_) break;
-      return take_reply(std::move(frame));
-    case FrameKind::kCancel:
+      return take_reply(std::move(message));
+    case MessageKind::kCancel:
       if (calls_) break;
-      take_cancel(frame.id);
+      take_cancel(message.id);
       return {};
-    case FrameKind::kRelease:
-      return sender_.release(frame.id);
-    case FrameKind::kForget:
-      return peer_memory_.forget(frame.id);
+    case MessageKind::kRelease:
+      return sender_.release(message.id);
+    case MessageKind::kForget:
+      return peer_memory_.forget(message.id);
   }
-  return data_loss("a message of kind ", static_cast<int>(frame.kind), " from the wrong side");
+  return data_loss("a message of kind ", static_cast<int>(message.kind), " from the wrong side");
 }
 
-Result<Payload> Connection::make_payload(const Frame& frame) {
+Result<Payload> Connection::make_payload(const Message& message) {
   Payload payload;
-  for (const PieceHeader& piece : frame.pieces) {
+  for (const PieceHeader& piece : message.pieces) {
     if (piece.segment == 0) {
-      const auto* data = static_cast<const std::byte*>(frame.inline_data->data()) + piece.offset;
-      payload.append({data, piece.bytes}, frame.inline_data);
+      const auto* data = static_cast<const std::byte*>(message.inline_data->data()) + piece.offset;
+      payload.append({data, piece.bytes}, message.inline_data);
       continue;
     }
     TUTTI_ASSIGN_OR_RETURN(PeerMemory::Place place, peer_memory_.find(piece));
@@ -165,20 +160,21 @@ Result<Payload> Connection::make_payload(const Frame& frame) {
   return payload;
 }
 
-Status Connection::take_call(Frame frame) {
-  TUTTI_ASSIGN_OR_RETURN(Payload request, make_payload(frame));
+Status Connection::take_call(Message message) {
+  TUTTI_ASSIGN_OR_RETURN(Payload request, make_payload(message));
   auto serving = std::make_shared<Serving>();
-  serving->id = frame.id;
-  serving->method = std::move(frame.text);
+  serving->id = message.id;
+  serving->method = std::move(message.text);
   bool too_many = false;
   {
     MutexLock lock(mu_);
     if (!why_closed_.ok()) return {};
     too_many = servings_.size() >= kMaxServings;
-    if (!too_many && !servings_.emplace(frame.id, serving).second) return data_loss("call ", frame.id, " made twice");
+    if (!too_many && !servings_.emplace(message.id, serving).second)
+      return data_loss("call ", message.id, " made twice");
   }
   if (too_many) {
-    reply(frame.id, resource_exhausted("more than ", kMaxServings, " calls of one process at once"), {});
+    reply(message.id, resource_exhausted("more than ", kMaxServings, " calls of one process at once"), {});
     return {};
   }
   services_.loop->post([self = shared_from_this(), serving, request = std::move(request)]() mutable {
@@ -205,17 +201,17 @@ void Connection::serve(const std::shared_ptr<Serving>& serving, Payload request)
                             });
 }
 
-Status Connection::take_reply(Frame frame) {
-  TUTTI_ASSIGN_OR_RETURN(Payload payload, make_payload(frame));
+Status Connection::take_reply(Message message) {
+  TUTTI_ASSIGN_OR_RETURN(Payload payload, make_payload(message));
   std::shared_ptr<PendingCall> call;
   {
     MutexLock lock(mu_);
-    if (frame.id >= next_call_) return data_loss("a reply to call ", frame.id, ", which was not made");
+    if (message.id >= next_call_) return data_loss("a reply to call ", message.id, ", which was not made");
   }
-  call = remove_call(frame.id);
+  call = remove_call(message.id);
   if (!call) return {};  // it had ended
   Status status;
-  if (frame.code != 0) status = Status(static_cast<Code>(frame.code), std::move(frame.text));
+  if (message.code != 0) status = Status(static_cast<Code>(message.code), std::move(message.text));
   services_.loop->post([call = std::move(call), status = std::move(status), payload = std::move(payload)]() mutable {
     call->finish(std::move(status), std::move(payload));
   });
@@ -261,7 +257,7 @@ void Connection::call(std::string_view method, const Payload& request, const Cal
     remove_call(id);
     return;
   }
-  const Status sent = sender_.send(FrameKind::kCall, id, {}, method, request);
+  const Status sent = sender_.send(MessageKind::kCall, id, {}, method, request);
   if (sent.ok()) {
     // Its end may have told the peer before the call was there.
     if (call->ended()) drop_call(id);
@@ -298,16 +294,16 @@ void Connection::reply(std::uint64_t id, const Status& status, const Payload& pa
     }
   }
   if (!open()) return;
-  Status sent = sender_.send(FrameKind::kReply, id, status, status.message(), payload);
+  Status sent = sender_.send(MessageKind::kReply, id, status, status.message(), payload);
   if (sent.code() == Code::kResourceExhausted && !payload.empty()) {
-    sent = sender_.send(FrameKind::kReply, id, sent, sent.message(), {});
+    sent = sender_.send(MessageKind::kReply, id, sent, sent.message(), {});
   }
   if (!sent.ok()) lose(sent);
 }
 
 void Connection::give_back(std::uint64_t loan) {
   if (!open()) return;
-  if (const Status status = sender_.send(FrameKind::kRelease, loan); !status.ok()) lose(status);
+  if (const Status status = sender_.send(MessageKind::kRelease, loan); !status.ok()) lose(status);
 }
 
 void Connection::forget_segments(const std::vector<std::uint64_t>& ids) {
@@ -328,7 +324,6 @@ bool Connection::shut(const Status& why, Calls& calls, Servings& servings) {
     calls.swap(pending_);
     servings.swap(servings_);
   }
-  services_.loop->forget(our_doorbell_.get());
   services_.loop->forget(socket_.get());
   // The peer sees it at once; the descriptors stay until no thread can be using them.
   ::shutdown(socket_.get(), SHUT_RDWR);

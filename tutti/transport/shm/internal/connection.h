@@ -12,8 +12,8 @@
 #include "tutti/transport/channel.h"
 #include "tutti/transport/internal/pending_call.h"
 #include "tutti/transport/shm/internal/event_loop.h"
-#include "tutti/transport/shm/internal/frame_sender.h"
 #include "tutti/transport/shm/internal/handshake.h"
+#include "tutti/transport/shm/internal/message_sender.h"
 #include "tutti/transport/shm/internal/peer_memory.h"
 
 namespace tutti::shm {
@@ -54,14 +54,15 @@ class Connection : public Watched, public std::enable_shared_from_this<Connectio
 
   Connection(Joined joined, const ConnectionServices& services, std::uint64_t number, Lost on_lost,
              std::function<void(Connection*)> on_closed);
+  void pump_soon();
   void pump();
   Status drain();
-  Status take(Frame frame);
-  Status take_call(Frame frame);
-  Status take_reply(Frame frame);
+  Status take(Message message);
+  Status take_call(Message message);
+  Status take_reply(Message message);
   void take_cancel(std::uint64_t id);
   void serve(const std::shared_ptr<Serving>& serving, Payload request);
-  Result<Payload> make_payload(const Frame& frame);
+  Result<Payload> make_payload(const Message& message);
 
   std::shared_ptr<PendingCall> remove_call(std::uint64_t id);
   void drop_call(std::uint64_t id);
@@ -80,12 +81,10 @@ class Connection : public Watched, public std::enable_shared_from_this<Connectio
   const std::shared_ptr<const std::string> description_;  // "shm to TASK"
   const std::string name_;                                // for the handler: "shm:PID#3"
   const UniqueFd socket_;
-  const UniqueFd our_doorbell_;
-  const UniqueFd peer_doorbell_;
   const std::shared_ptr<Mapping> rings_;
   const std::function<void(Connection*)> on_closed_;
 
-  FrameSender sender_;
+  MessageSender sender_;
   PeerMemory peer_memory_;
   std::atomic<bool> hung_up_{false};  // the socket was closed; what is in the ring is still taken
   std::atomic<bool> open_{true};      // written under mu_, read without for a quick look
@@ -93,7 +92,7 @@ class Connection : public Watched, public std::enable_shared_from_this<Connectio
   // members below from one to the next.
   std::atomic<std::uint32_t> pumping_{0};
   RingReader ring_;
-  FrameReader reader_;
+  MessageReader reader_;
 
   Mutex mu_;
   Status why_closed_ TUTTI_GUARDED_BY(mu_);

@@ -19,8 +19,6 @@ thread_local const EventLoop* current_loop = nullptr;
 // In whose dispatch() this thread is.
 thread_local const EventLoop* dispatching_loop = nullptr;
 
-}  // namespace
-
 Result<UniqueFd> make_doorbell() {
   UniqueFd fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!fd) return resource_exhausted(errno_text("eventfd"));
@@ -32,6 +30,8 @@ void ring_doorbell(int fd) {
   // Fails only when the counter is full; then it has been rung.
   [[maybe_unused]] const auto written = ::write(fd, &one, sizeof one);
 }
+
+}  // namespace
 
 Result<std::shared_ptr<EventLoop>> EventLoop::create(int threads) {
   UniqueFd epoll(::epoll_create1(EPOLL_CLOEXEC));

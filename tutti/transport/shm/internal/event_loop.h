@@ -75,8 +75,4 @@ class EventLoop {
   std::unordered_map<int, std::uint64_t> tokens_ TUTTI_GUARDED_BY(watched_mu_);
 };
 
-// A counter that wakes who watches it.
-Result<UniqueFd> make_doorbell();
-void ring_doorbell(int fd);
-
 }  // namespace tutti::shm

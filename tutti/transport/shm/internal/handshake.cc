@@ -16,14 +16,12 @@
 #include <type_traits>
 #include <utility>
 
-#include "tutti/transport/shm/internal/event_loop.h"
 #include "tutti/transport/shm/internal/ring.h"
 
 namespace tutti::shm {
 namespace {
 
 constexpr std::array<char, 8> kMagic = {'T', 'U', 'T', 'T', 'I', 'S', 'H', 'M'};
-constexpr int kMaxFds = 3;
 constexpr std::chrono::seconds kPatience{5};
 
 static_assert(std::is_trivially_copyable_v<Packet> && std::has_unique_object_representations_v<Packet>);
@@ -99,7 +97,7 @@ Status check_rings(const Received& welcome) {
   if (ring_bytes < kMinRingBytes || ring_bytes > kMaxRingBytes || !std::has_single_bit(ring_bytes)) {
     return data_loss("rings of ", ring_bytes, " bytes");
   }
-  if (welcome.fds.size() != kMaxFds) return data_loss(welcome.fds.size(), " descriptors instead of 3");
+  if (welcome.fds.size() != 1) return data_loss(welcome.fds.size(), " descriptors instead of 1");
   return check_memory_file(welcome.fds[0].get(), ring_file_bytes(ring_bytes));
 }
 
@@ -128,8 +126,6 @@ Result<Joined> join_on(UniqueFd socket, const Identity& identity) {
   joined.ring_bytes = welcome.packet.bytes;
   TUTTI_ASSIGN_OR_RETURN(joined.rings, Mapping::map(welcome.fds[0].get(), ring_file_bytes(joined.ring_bytes),
                                                     Mapping::Access::kReadWrite));
-  joined.our_doorbell = std::move(welcome.fds[1]);
-  joined.peer_doorbell = std::move(welcome.fds[2]);
   joined.socket = std::move(socket);
   return joined;
 }
@@ -148,20 +144,20 @@ Packet Packet::make(Kind kind, std::string_view text) {
 
 std::string_view Packet::text_view() const { return {text.data(), std::min<std::size_t>(text_bytes, text.size())}; }
 
-Status send_packet(int socket, const Packet& packet, std::initializer_list<int> fds) {
+Status send_packet(int socket, const Packet& packet, std::optional<int> fd) {
   iovec data{.iov_base = const_cast<Packet*>(&packet), .iov_len = sizeof packet};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(kMaxFds * sizeof(int))> control{};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
   msghdr message{};
   message.msg_iov = &data;
   message.msg_iovlen = 1;
-  if (fds.size() > 0) {
+  if (fd) {
     message.msg_control = control.data();
-    message.msg_controllen = CMSG_SPACE(fds.size() * sizeof(int));
+    message.msg_controllen = control.size();
     cmsghdr* header = CMSG_FIRSTHDR(&message);
     header->cmsg_level = SOL_SOCKET;
     header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(fds.size() * sizeof(int));
-    std::memcpy(CMSG_DATA(header), fds.begin(), fds.size() * sizeof(int));
+    header->cmsg_len = CMSG_LEN(sizeof(int));
+    std::memcpy(CMSG_DATA(header), &*fd, sizeof(int));
   }
   while (::sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
     if (errno != EINTR) return unavailable(errno_text("unix socket"));
@@ -169,10 +165,12 @@ Status send_packet(int socket, const Packet& packet, std::initializer_list<int> 
   return {};
 }
 
+void ring_bell(int socket) { (void)::send(socket, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT); }
+
 Result<std::optional<Received>> receive_packet(int socket) {
   Received received{};
   iovec data{.iov_base = &received.packet, .iov_len = sizeof received.packet};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(kMaxFds * sizeof(int))> control{};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
   msghdr message{};
   message.msg_iov = &data;
   message.msg_iovlen = 1;
@@ -195,6 +193,10 @@ Result<std::optional<Received>> receive_packet(int socket) {
     }
   }
   if (size == 0) return unavailable("the connection was closed");
+  if (size == 1 && received.fds.empty()) {
+    received.packet = Packet::make(Packet::kBell);
+    return std::optional<Received>(std::move(received));
+  }
   if (size != sizeof(Packet) || (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0 ||
       received.packet.magic != kMagic || received.packet.text_bytes > kMaxTaskBytes) {
     return data_loss("a packet that is not ours");
@@ -262,12 +264,9 @@ Result<Joined> Acceptance::finish() {
   const std::size_t bytes = ring_file_bytes(ring_bytes_);
   TUTTI_ASSIGN_OR_RETURN(const UniqueFd file, make_memory_file("tutti-rings", bytes));
   TUTTI_ASSIGN_OR_RETURN(joined.rings, Mapping::map(file.get(), bytes, Mapping::Access::kReadWrite));
-  TUTTI_ASSIGN_OR_RETURN(joined.our_doorbell, make_doorbell());
-  TUTTI_ASSIGN_OR_RETURN(joined.peer_doorbell, make_doorbell());
   Packet welcome = Packet::make(Packet::kWelcome);
   welcome.bytes = ring_bytes_;
-  TUTTI_RETURN_IF_ERROR(
-      send_packet(socket_.get(), welcome, {file.get(), joined.peer_doorbell.get(), joined.our_doorbell.get()}));
+  TUTTI_RETURN_IF_ERROR(send_packet(socket_.get(), welcome, file.get()));
   joined.socket = std::move(socket_);
   return joined;
 }

@@ -3,7 +3,6 @@
 
 #include <array>
 #include <cstdint>
-#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -25,9 +24,10 @@ struct Packet {
     kHello = 1,      // nonce, text: the task that connects
     kChallenge = 2,  // nonce, proof, text: the task that listens
     kProof = 3,      // proof
-    kWelcome = 4,    // bytes: of a ring. Descriptors: rings, doorbell of the one that connects, of the other
+    kWelcome = 4,    // bytes: of a ring. Descriptor: the memory file of the rings
     kRefusal = 5,    // code, text
     kSegment = 6,    // id, bytes. Descriptor: the memory file
+    kBell = 7,       // a wake-up; crosses as a single byte
   };
   std::array<char, 8> magic;
   std::uint32_t version;
@@ -51,7 +51,9 @@ struct Received {
 };
 
 // kUnavailable when the socket is full or gone. Never waits.
-Status send_packet(int socket, const Packet& packet, std::initializer_list<int> fds = {});
+Status send_packet(int socket, const Packet& packet, std::optional<int> fd = std::nullopt);
+// Wakes the peer. A socket that is full wakes it anyway. Never waits, whatever the peer has done to the socket.
+void ring_bell(int socket);
 // Nothing: none there. kUnavailable: closed. kDataLoss: not a packet of ours. Never waits.
 Result<std::optional<Received>> receive_packet(int socket);
 
@@ -74,8 +76,6 @@ struct Joined {
   std::shared_ptr<Mapping> rings;
   std::size_t ring_bytes = 0;
   bool connector = false;  // whether we are the one that connected
-  UniqueFd our_doorbell;   // rung by the peer
-  UniqueFd peer_doorbell;
 };
 
 // Who we are.

@@ -33,6 +33,7 @@ Status PeerMemory::receive_locked() {
   while (closed_.ok()) {
     TUTTI_ASSIGN_OR_RETURN(const auto received, receive_packet(socket_));
     if (!received) return {};
+    if (received->packet.kind == Packet::kBell) continue;
     TUTTI_ASSIGN_OR_RETURN(auto mapping, map_segment(*received));
     if (segments_.size() >= kMaxSegments) return data_loss("more than ", kMaxSegments, " segments");
     if (!segments_.emplace(received->packet.id, std::move(mapping)).second) {

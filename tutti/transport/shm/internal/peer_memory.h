@@ -8,7 +8,7 @@
 
 #include "tutti/core/mutex.h"
 #include "tutti/transport/shm/internal/files.h"
-#include "tutti/transport/shm/internal/frame.h"
+#include "tutti/transport/shm/internal/message.h"
 
 namespace tutti::shm {
 
@@ -18,7 +18,8 @@ class PeerMemory {
   // `socket` outlives it.
   explicit PeerMemory(int socket) : socket_(socket) {}
 
-  // Takes in all packets there are. kUnavailable: the peer has closed. Other errors: it is not to be trusted.
+  // Takes in all packets there are; bells have done their work by then. kUnavailable: the peer has closed. Other
+  // errors: it is not to be trusted.
   Status receive();
   struct Place {
     std::shared_ptr<Mapping> mapping;

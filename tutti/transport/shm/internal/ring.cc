@@ -6,16 +6,9 @@
 namespace tutti::shm {
 namespace {
 
-// Raises the question whether the other side has set its flag, after what the caller has published. Sees the flag, or
-// the other side sees the position (see the header).
+// Whether the other side has raised its flag; takes it down. Sequentially consistent: see the header.
 bool take_flag(std::atomic<std::uint32_t>& flag) {
-  std::atomic_thread_fence(std::memory_order_seq_cst);
-  return flag.load(std::memory_order_relaxed) != 0 && flag.exchange(0, std::memory_order_relaxed) != 0;
-}
-
-void raise_flag(std::atomic<std::uint32_t>& flag) {
-  flag.store(1, std::memory_order_relaxed);
-  std::atomic_thread_fence(std::memory_order_seq_cst);
+  return flag.load(std::memory_order_seq_cst) != 0 && flag.exchange(0, std::memory_order_seq_cst) != 0;
 }
 
 }  // namespace
@@ -27,8 +20,8 @@ Ring Ring::at(std::byte* memory, std::size_t capacity, int index) {
 }
 
 bool RingWriter::refresh() {
-  // Acquire: the reader's copies out of the room it gives back come before our writes into it.
-  const std::uint64_t head = ring_.control->head.load(std::memory_order_acquire);
+  // Also acquires: the reader's copies out of the room it gives back come before our writes into it.
+  const std::uint64_t head = ring_.control->head.load(std::memory_order_seq_cst);
   if (head - head_ > tail_ - head_) return false;  // not between where it was and where we are
   head_ = head;
   return true;
@@ -44,11 +37,11 @@ void RingWriter::write(std::span<const std::byte> bytes) {
 
 bool RingWriter::take_reader_sleeps() { return take_flag(ring_.control->reader_sleeps); }
 
-void RingWriter::wait_for_room() { raise_flag(ring_.control->writer_waits); }
+void RingWriter::wait_for_room() { ring_.control->writer_waits.store(1, std::memory_order_seq_cst); }
 
 bool RingReader::refresh() {
-  // Acquire: the bytes before the tail are there.
-  const std::uint64_t tail = ring_.control->tail.load(std::memory_order_acquire);
+  // Also acquires: the bytes before the tail are there.
+  const std::uint64_t tail = ring_.control->tail.load(std::memory_order_seq_cst);
   if (tail - tail_ > ring_.capacity - available()) return false;  // behind where it was, or over us
   tail_ = tail;
   return true;
@@ -64,6 +57,6 @@ void RingReader::read(std::span<std::byte> out) {
 
 bool RingReader::take_writer_waits() { return take_flag(ring_.control->writer_waits); }
 
-void RingReader::sleep() { raise_flag(ring_.control->reader_sleeps); }
+void RingReader::sleep() { ring_.control->reader_sleeps.store(1, std::memory_order_seq_cst); }
 
 }  // namespace tutti::shm

@@ -4,10 +4,10 @@
 // against the capacity. What it reads may be nonsense, but never lies outside the ring.
 //
 // Sleeping. Both sides use the same two-sided protocol (Dekker's): one publishes its position and then looks at the
-// other's flag, the other sets its flag and then looks at the position again. The sequentially consistent fence between
-// the two steps on each side makes sure that at least one of them sees the other, so that no wake-up is lost:
-//   writer: tail = t (release); fence; if reader_sleeps was 1, make it 0 and ring
-//   reader: reader_sleeps = 1;  fence; if tail != head, make it 0 and go on, else sleep
+// other's flag, the other sets its flag and then looks at the position again. All four are sequentially consistent, so
+// they have one order that both sides agree on, and at least one of the two sees the other: no wake-up is lost.
+//   writer: tail = t;          if reader_sleeps was 1, make it 0 and ring
+//   reader: reader_sleeps = 1; if tail != head, make it 0 and go on, else sleep
 // and likewise for writer_waits when the ring is full. Who rings takes the flag down, so that one sleep is rung once.
 #pragma once
 
@@ -51,7 +51,7 @@ class RingWriter {
   std::size_t room() const { return ring_.capacity - (tail_ - head_); }
   // REQUIRES: bytes.size() <= room(). Not seen by the reader before publish().
   void write(std::span<const std::byte> bytes);
-  void publish() { ring_.control->tail.store(tail_, std::memory_order_release); }
+  void publish() { ring_.control->tail.store(tail_, std::memory_order_seq_cst); }
   // After publish(): whether the reader sleeps and has to be woken, now, by the caller.
   bool take_reader_sleeps();
   // Asks to be woken when there is room. Look at refresh() and room() once more afterwards.
@@ -76,7 +76,7 @@ class RingReader {
   // REQUIRES: out.size() <= available().
   void read(std::span<std::byte> out);
   // Gives the room of what was read back.
-  void publish() { ring_.control->head.store(head_, std::memory_order_release); }
+  void publish() { ring_.control->head.store(head_, std::memory_order_seq_cst); }
   // After publish(): whether the writer waits for room and has to be woken, now, by the caller.
   bool take_writer_waits();
   // Asks to be woken. Look at refresh() and available() once more afterwards.

@@ -1,4 +1,4 @@
-// Messages as they lie in a ring: a FrameHeader, its PieceHeaders, its text, and the bytes of the pieces that are not
+// Messages as they lie in a ring: a MessageHeader, its PieceHeaders, its text, and the bytes of the pieces that are not
 // references, in order.
 #pragma once
 
@@ -15,7 +15,7 @@
 
 namespace tutti::shm {
 
-enum class FrameKind : std::uint32_t {
+enum class MessageKind : std::uint32_t {
   kCall = 1,     // id, text: the method, pieces
   kReply = 2,    // id of the call, code, text: the status' message, pieces
   kCancel = 3,   // id of the call, which need not be there any more
@@ -23,7 +23,7 @@ enum class FrameKind : std::uint32_t {
   kForget = 5,   // id of a segment that will not be used again
 };
 
-struct FrameHeader {
+struct MessageHeader {
   std::uint32_t kind;
   std::uint32_t code;
   std::uint64_t id;
@@ -31,7 +31,7 @@ struct FrameHeader {
   std::uint32_t pieces;
   std::uint64_t inline_bytes;
 };
-static_assert(sizeof(FrameHeader) == 32);
+static_assert(sizeof(MessageHeader) == 32);
 
 // A part of the payload. `segment` 0: its bytes follow in the ring; else they lie there, and are lent until released.
 struct PieceHeader {
@@ -49,8 +49,8 @@ inline constexpr std::uint32_t kMaxPieces = 1 << 16;
 inline constexpr std::uint64_t kMaxInlineBytes = std::uint64_t{1} << 36;
 
 // A message that has arrived, its fields copied and checked, except for what `pieces` say about segments.
-struct Frame {
-  FrameKind kind{};
+struct Message {
+  MessageKind kind{};
   std::uint32_t code = 0;
   std::uint64_t id = 0;
   std::string text;
@@ -59,11 +59,11 @@ struct Frame {
 };
 
 // Takes messages out of a ring, whole or in parts as they come. Used by one thread at a time.
-class FrameReader {
+class MessageReader {
  public:
-  using Take = std::function<Status(Frame)>;
+  using Take = std::function<Status(Message)>;
   // `memory` outlives it and is where bytes go.
-  explicit FrameReader(Allocator& memory) : memory_(memory) { begin(); }
+  explicit MessageReader(Allocator& memory) : memory_(memory) { begin(); }
 
   // Reads what is available and gives each finished message to `take`. `progress` runs whenever a quarter of the ring
   // has been read. An error, the sender's or take's: the stream is lost.
@@ -82,10 +82,10 @@ class FrameReader {
   Stage stage_ = Stage::kHeader;
   std::span<std::byte> target_;  // still to be filled
   std::size_t unpublished_ = 0;
-  FrameHeader header_{};
+  MessageHeader header_{};
   std::vector<std::byte> description_;  // piece headers and text
   std::size_t next_piece_ = 0;
-  Frame frame_;
+  Message message_;
 };
 
 }  // namespace tutti::shm

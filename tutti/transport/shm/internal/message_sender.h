@@ -12,30 +12,30 @@
 
 #include "tutti/core/mutex.h"
 #include "tutti/core/payload.h"
-#include "tutti/transport/shm/internal/frame.h"
+#include "tutti/transport/shm/internal/message.h"
 #include "tutti/transport/shm/internal/segment_pool.h"
 
 namespace tutti::shm {
 
 // Sends without ever waiting: what does not fit in the ring is queued, and goes on when the peer has made room
-// (flush). The queue holds references to payloads, at most kMaxQueuedBytes and kMaxQueuedFrames of them.
+// (flush). The queue holds references to payloads, at most kMaxQueuedBytes and kMaxQueuedMessages of them.
 //
 // A piece that lies in one of our segments is lent: its owner is kept until the peer's release or the end of the
 // connection. Large ones from elsewhere are copied into a segment first; when the segments are full, or kMaxLoans are
 // out already, bytes go through the ring. Thread-safe; owners are dropped with no lock held.
-class FrameSender {
+class MessageSender {
  public:
   static constexpr std::size_t kMaxQueuedBytes = std::size_t{1} << 30;
-  static constexpr std::size_t kMaxQueuedFrames = std::size_t{1} << 16;
+  static constexpr std::size_t kMaxQueuedMessages = std::size_t{1} << 16;
   // All lie in segments, whose size is what bounds the memory.
   static constexpr std::size_t kMaxLoans = std::size_t{1} << 18;
 
-  // The descriptors and `pool` outlive it.
-  FrameSender(RingWriter ring, int socket, int peer_doorbell, SegmentPool& pool);
+  // `socket` and `pool` outlive it.
+  MessageSender(RingWriter ring, int socket, SegmentPool& pool);
 
   // kResourceExhausted: too much is queued, nothing was sent. Other errors: the connection is lost.
-  Status send(FrameKind kind, std::uint64_t id, const Status& status, std::string_view text, const Payload& payload);
-  Status send(FrameKind kind, std::uint64_t id) { return send(kind, id, {}, {}, {}); }
+  Status send(MessageKind kind, std::uint64_t id, const Status& status, std::string_view text, const Payload& payload);
+  Status send(MessageKind kind, std::uint64_t id) { return send(kind, id, {}, {}, {}); }
   // Takes the call back while it is queued, or tells the peer that nobody waits for it.
   Status cancel_call(std::uint64_t id);
   // Tells the peer, if it has seen the segment.
@@ -48,8 +48,8 @@ class FrameSender {
   void close();
 
  private:
-  struct OutFrame {
-    FrameKind kind{};
+  struct OutMessage {
+    MessageKind kind{};
     std::uint64_t id = 0;
     std::string head;                     // header, piece headers, text
     std::vector<Payload::Piece> in_ring;  // pieces whose bytes go through the ring
@@ -62,18 +62,17 @@ class FrameSender {
 
   bool announce(const Segment& segment);
   std::uint64_t lend(std::shared_ptr<const void> owner);
-  void take_back(const OutFrame& frame);
-  Status enqueue(OutFrame& frame, bool bounded);
-  Status write_queue(std::vector<OutFrame>& finished, bool& wake) TUTTI_REQUIRES(mu_);
-  bool write_frame(OutFrame& frame) TUTTI_REQUIRES(mu_);
+  void take_back(const OutMessage& message);
+  Status enqueue(OutMessage& message, bool bounded);
+  Status write_queue(std::vector<OutMessage>& finished, bool& wake) TUTTI_REQUIRES(mu_);
+  bool write_message(OutMessage& message) TUTTI_REQUIRES(mu_);
 
   const int socket_;
-  const int peer_doorbell_;
   SegmentPool& pool_;
 
   Mutex mu_;
   RingWriter ring_ TUTTI_GUARDED_BY(mu_);
-  std::deque<OutFrame> queue_ TUTTI_GUARDED_BY(mu_);
+  std::deque<OutMessage> queue_ TUTTI_GUARDED_BY(mu_);
   std::size_t queued_bytes_ TUTTI_GUARDED_BY(mu_) = 0;
   bool closed_ TUTTI_GUARDED_BY(mu_) = false;
 

@@ -1,10 +1,9 @@
-#include "tutti/transport/shm/internal/frame_sender.h"
+#include "tutti/transport/shm/internal/message_sender.h"
 
 #include <algorithm>
 #include <cstring>
 #include <utility>
 
-#include "tutti/transport/shm/internal/event_loop.h"
 #include "tutti/transport/shm/internal/handshake.h"
 
 namespace tutti::shm {
@@ -23,13 +22,13 @@ void append_raw(std::string& out, const T* values, std::size_t count) {
 }  // namespace
 
 // Sorts the pieces of one payload into references and bytes.
-class FrameSender::Packer {
+class MessageSender::Packer {
  public:
-  Packer(FrameSender& sender, OutFrame& frame) : sender_(sender), frame_(frame) {}
+  Packer(MessageSender& sender, OutMessage& message) : sender_(sender), message_(message) {}
 
   void add(const Payload::Piece& piece) {
     const std::size_t bytes = piece.bytes.size();
-    frame_.bytes += bytes;
+    message_.bytes += bytes;
     const bool room = pieces_.size() + 1 < kMaxPieces;
     if (bytes >= kMinSharedBytes && room) {
       if (refer(piece.bytes.data(), bytes, piece.owner)) return;
@@ -38,20 +37,20 @@ class FrameSender::Packer {
     add_to_ring(piece, room);
   }
 
-  void finish(FrameKind kind, std::uint64_t id, const Status& status, std::string_view text) {
+  void finish(MessageKind kind, std::uint64_t id, const Status& status, std::string_view text) {
     text = text.substr(0, kMaxTextBytes);
-    const FrameHeader header{.kind = static_cast<std::uint32_t>(kind),
-                             .code = static_cast<std::uint32_t>(status.code()),
-                             .id = id,
-                             .text_bytes = static_cast<std::uint32_t>(text.size()),
-                             .pieces = static_cast<std::uint32_t>(pieces_.size()),
-                             .inline_bytes = ring_bytes_};
-    frame_.kind = kind;
-    frame_.id = id;
-    frame_.head.reserve(sizeof header + pieces_.size() * sizeof(PieceHeader) + text.size());
-    append_raw(frame_.head, &header, 1);
-    append_raw(frame_.head, pieces_.data(), pieces_.size());
-    frame_.head += text;
+    const MessageHeader header{.kind = static_cast<std::uint32_t>(kind),
+                               .code = static_cast<std::uint32_t>(status.code()),
+                               .id = id,
+                               .text_bytes = static_cast<std::uint32_t>(text.size()),
+                               .pieces = static_cast<std::uint32_t>(pieces_.size()),
+                               .inline_bytes = ring_bytes_};
+    message_.kind = kind;
+    message_.id = id;
+    message_.head.reserve(sizeof header + pieces_.size() * sizeof(PieceHeader) + text.size());
+    append_raw(message_.head, &header, 1);
+    append_raw(message_.head, pieces_.data(), pieces_.size());
+    message_.head += text;
   }
 
  private:
@@ -60,7 +59,7 @@ class FrameSender::Packer {
     if (!place || !sender_.announce(*place->segment)) return false;
     const std::uint64_t loan = sender_.lend(owner);
     if (loan == 0) return false;
-    frame_.loans.push_back(loan);
+    message_.loans.push_back(loan);
     pieces_.push_back({.segment = place->segment->id, .offset = place->offset, .bytes = bytes, .loan = loan});
     return true;
   }
@@ -82,53 +81,53 @@ class FrameSender::Packer {
     }
     last_is_small_ = small;
     ring_bytes_ += piece.bytes.size();
-    frame_.in_ring.push_back(piece);
+    message_.in_ring.push_back(piece);
   }
 
-  FrameSender& sender_;
-  OutFrame& frame_;
+  MessageSender& sender_;
+  OutMessage& message_;
   std::vector<PieceHeader> pieces_;
   std::uint64_t ring_bytes_ = 0;
   bool last_is_small_ = false;
 };
 
-FrameSender::FrameSender(RingWriter ring, int socket, int peer_doorbell, SegmentPool& pool)
-    : socket_(socket), peer_doorbell_(peer_doorbell), pool_(pool), ring_(ring) {}
+MessageSender::MessageSender(RingWriter ring, int socket, SegmentPool& pool)
+    : socket_(socket), pool_(pool), ring_(ring) {}
 
-Status FrameSender::send(FrameKind kind, std::uint64_t id, const Status& status, std::string_view text,
-                         const Payload& payload) {
-  OutFrame frame;
-  Packer packer(*this, frame);
+Status MessageSender::send(MessageKind kind, std::uint64_t id, const Status& status, std::string_view text,
+                           const Payload& payload) {
+  OutMessage message;
+  Packer packer(*this, message);
   for (const Payload::Piece& piece : payload.pieces()) packer.add(piece);
   packer.finish(kind, id, status, text);
-  return enqueue(frame, /*bounded=*/kind == FrameKind::kCall || kind == FrameKind::kReply);
+  return enqueue(message, /*bounded=*/kind == MessageKind::kCall || kind == MessageKind::kReply);
 }
 
 // Small messages about what the peer already has are let in up to twice the number: each is owed for a call or a loan.
-Status FrameSender::enqueue(OutFrame& frame, bool bounded) {
-  std::vector<OutFrame> finished;  // dropped without the lock
+Status MessageSender::enqueue(OutMessage& message, bool bounded) {
+  std::vector<OutMessage> finished;  // dropped without the lock
   bool wake = false;
   Status status;
   {
     MutexLock lock(mu_);
     if (closed_) return unavailable("the connection is closed");
-    const std::size_t max_frames = bounded ? kMaxQueuedFrames : 2 * kMaxQueuedFrames;
-    if (queue_.size() >= max_frames || (!queue_.empty() && queued_bytes_ + frame.bytes > kMaxQueuedBytes)) {
+    const std::size_t max_messages = bounded ? kMaxQueuedMessages : 2 * kMaxQueuedMessages;
+    if (queue_.size() >= max_messages || (!queue_.empty() && queued_bytes_ + message.bytes > kMaxQueuedBytes)) {
       status = resource_exhausted(queue_.size(), " messages with ", queued_bytes_,
-                                  " bytes wait to be sent already; this one of ", frame.bytes, " bytes was not sent");
+                                  " bytes wait to be sent already; this one of ", message.bytes, " bytes was not sent");
     } else {
-      queued_bytes_ += frame.bytes;
-      queue_.push_back(std::move(frame));
+      queued_bytes_ += message.bytes;
+      queue_.push_back(std::move(message));
       status = write_queue(finished, wake);
     }
   }
-  if (wake) ring_doorbell(peer_doorbell_);
-  if (status.code() == Code::kResourceExhausted) take_back(frame);
+  if (wake) ring_bell(socket_);
+  if (status.code() == Code::kResourceExhausted) take_back(message);
   return status;
 }
 
-Status FrameSender::flush() {
-  std::vector<OutFrame> finished;
+Status MessageSender::flush() {
+  std::vector<OutMessage> finished;
   bool wake = false;
   Status status;
   {
@@ -136,14 +135,14 @@ Status FrameSender::flush() {
     if (queue_.empty() || closed_) return {};
     status = write_queue(finished, wake);
   }
-  if (wake) ring_doorbell(peer_doorbell_);
+  if (wake) ring_bell(socket_);
   return status;
 }
 
-Status FrameSender::write_queue(std::vector<OutFrame>& finished, bool& wake) {
+Status MessageSender::write_queue(std::vector<OutMessage>& finished, bool& wake) {
   if (!ring_.refresh()) return data_loss("a ring whose reader is ahead of its writer");
   while (!queue_.empty()) {
-    if (write_frame(queue_.front())) {
+    if (write_message(queue_.front())) {
       queued_bytes_ -= queue_.front().bytes;
       finished.push_back(std::move(queue_.front()));
       queue_.pop_front();
@@ -161,25 +160,25 @@ Status FrameSender::write_queue(std::vector<OutFrame>& finished, bool& wake) {
 }
 
 // True: all of it is in the ring. False: the ring is full.
-bool FrameSender::write_frame(OutFrame& frame) {
-  while (frame.part <= frame.in_ring.size()) {
-    const auto part = frame.part == 0 ? bytes_of(frame.head) : frame.in_ring[frame.part - 1].bytes;
-    const std::size_t bytes = std::min(part.size() - frame.offset, ring_.room());
-    ring_.write(part.subspan(frame.offset, bytes));
-    frame.offset += bytes;
-    if (frame.offset < part.size()) return false;
-    ++frame.part;
-    frame.offset = 0;
+bool MessageSender::write_message(OutMessage& message) {
+  while (message.part <= message.in_ring.size()) {
+    const auto part = message.part == 0 ? bytes_of(message.head) : message.in_ring[message.part - 1].bytes;
+    const std::size_t bytes = std::min(part.size() - message.offset, ring_.room());
+    ring_.write(part.subspan(message.offset, bytes));
+    message.offset += bytes;
+    if (message.offset < part.size()) return false;
+    ++message.part;
+    message.offset = 0;
   }
   return true;
 }
 
-Status FrameSender::cancel_call(std::uint64_t id) {
-  OutFrame taken;
+Status MessageSender::cancel_call(std::uint64_t id) {
+  OutMessage taken;
   {
     MutexLock lock(mu_);
-    const auto unsent = [id](const OutFrame& frame) {
-      return frame.kind == FrameKind::kCall && frame.id == id && frame.part == 0 && frame.offset == 0;
+    const auto unsent = [id](const OutMessage& message) {
+      return message.kind == MessageKind::kCall && message.id == id && message.part == 0 && message.offset == 0;
     };
     const auto found = std::find_if(queue_.begin(), queue_.end(), unsent);
     if (found != queue_.end()) {
@@ -188,33 +187,33 @@ Status FrameSender::cancel_call(std::uint64_t id) {
       queue_.erase(found);
     }
   }
-  if (taken.head.empty()) return send(FrameKind::kCancel, id);
+  if (taken.head.empty()) return send(MessageKind::kCancel, id);
   take_back(taken);
   return {};
 }
 
-bool FrameSender::announce(const Segment& segment) {
+bool MessageSender::announce(const Segment& segment) {
   MutexLock lock(loans_mu_);
   if (announced_.contains(segment.id)) return true;
   Packet packet = Packet::make(Packet::kSegment);
   packet.id = segment.id;
   packet.bytes = segment.mapping->bytes();
   // Before any reference to it is in the ring, so the peer finds it. When the socket is full, bytes are copied.
-  if (!send_packet(socket_, packet, {segment.fd.get()}).ok()) return false;
+  if (!send_packet(socket_, packet, segment.fd.get()).ok()) return false;
   announced_.insert(segment.id);
   return true;
 }
 
-Status FrameSender::forget_segment(std::uint64_t id) {
+Status MessageSender::forget_segment(std::uint64_t id) {
   {
     MutexLock lock(loans_mu_);
     if (announced_.erase(id) == 0) return {};
   }
-  return send(FrameKind::kForget, id);
+  return send(MessageKind::kForget, id);
 }
 
 // 0: not lent.
-std::uint64_t FrameSender::lend(std::shared_ptr<const void> owner) {
+std::uint64_t MessageSender::lend(std::shared_ptr<const void> owner) {
   MutexLock lock(loans_mu_);
   if (no_loans_ || loans_.size() >= kMaxLoans) return 0;
   const std::uint64_t loan = next_loan_++;
@@ -222,7 +221,7 @@ std::uint64_t FrameSender::lend(std::shared_ptr<const void> owner) {
   return loan;
 }
 
-Status FrameSender::release(std::uint64_t loan) {
+Status MessageSender::release(std::uint64_t loan) {
   std::shared_ptr<const void> returned;  // dropped without the lock
   MutexLock lock(loans_mu_);
   const auto found = loans_.find(loan);
@@ -235,12 +234,12 @@ Status FrameSender::release(std::uint64_t loan) {
   return {};
 }
 
-void FrameSender::take_back(const OutFrame& frame) {
-  for (const std::uint64_t loan : frame.loans) (void)release(loan);
+void MessageSender::take_back(const OutMessage& message) {
+  for (const std::uint64_t loan : message.loans) (void)release(loan);
 }
 
-void FrameSender::close() {
-  std::deque<OutFrame> queue;
+void MessageSender::close() {
+  std::deque<OutMessage> queue;
   std::unordered_map<std::uint64_t, std::shared_ptr<const void>> loans;
   {
     MutexLock lock(mu_);
