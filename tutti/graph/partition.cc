@@ -370,9 +370,10 @@ class Partitioner {
     }
     result_.crossings.push_back({.from = result_.parts[from].name,
                                  .to = result_.parts[part].name,
-                                 .tensor = source.name(),
+                                 .tensor = node.op_name() == "_Arg" ? tensor_of(node.name(), "_arg_") : source.name(),
                                  .dtype = source.dtype(),
-                                 .shape = source.shape()});
+                                 .shape = source.shape(),
+                                 .in_loop = frames_.of_outputs[node.id()] != 0});
     return transfer(node, {copies_[node.id()], source.index}, reader, std::move(after), part);
   }
 
@@ -391,7 +392,8 @@ class Partitioner {
                                  .to = result_.parts[part].name,
                                  .tensor = str_cat("^", node.name()),
                                  .dtype = DType::kFloat,
-                                 .shape = PartialShape{0}});
+                                 .shape = PartialShape{0},
+                                 .in_loop = frames_.of_outputs[node.id()] != 0});
     return arrived;
   }
 
