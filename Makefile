@@ -52,6 +52,7 @@ interop: build build/interop/cases.done
 	@$(PEERS) tests/interop/check_text.py $(BIN)/graph_runner build/interop/text
 	@$(PEERS) tests/interop/check_errors.py $(BIN)/graph_runner build/interop/errors
 	@$(PEERS) tests/interop/check_placement.py $(BIN)/placement_tool
+	@$(PEERS) tests/interop/check_cut.py $(BIN)/cut_runner
 	@$(MAKE) --no-print-directory drawn
 
 drawn: build/peers/installed
