@@ -53,6 +53,7 @@ interop: build build/interop/cases.done
 	@$(PEERS) tests/interop/check_errors.py $(BIN)/graph_runner build/interop/errors
 	@$(PEERS) tests/interop/check_wire.py $(BIN)/wire_tool proto
 	@$(PEERS) tests/interop/check_placement.py $(BIN)/placement_tool
+	@$(PEERS) tests/interop/check_cut.py $(BIN)/cut_runner
 	@$(MAKE) --no-print-directory drawn
 
 drawn: build/peers/installed

@@ -139,6 +139,32 @@ TEST_F(GraphTest, DeviceScopesMergePartByPart) {
   EXPECT_EQ(error({.op = "NoOp", .device = "nonsense"}).code(), Code::kInvalidArgument);
 }
 
+TEST_F(GraphTest, DeviceFunctionsSeeWhatInnerScopesSay) {
+  std::vector<std::string> seen;
+  auto function = [&seen](const NodeSpec& node) {
+    seen.push_back(str_cat(node.op, " ", node.name, " ", node.device));
+    return node.device.empty() ? std::string("/job:ps/task:1") : node.device;
+  };
+  ScopeGuard outer = graph_.device_scope("/job:worker/device:CPU:0");
+  ScopeGuard chosen = graph_.device_scope(function);
+  EXPECT_EQ(add(graph_, "NoOp", {}, {}, "a")->requested_device(), "/job:ps/task:1/device:CPU:0");
+  ScopeGuard inner = graph_.device_scope("/task:2");
+  EXPECT_EQ(add(graph_, "NoOp", {}, {}, "b")->requested_device(), "/job:worker/task:2/device:CPU:0");
+  ScopeGuard no_effect = graph_.device_scope(DeviceFunction());
+  EXPECT_EQ(add(graph_, "NoOp", {}, {}, "c")->requested_device(), "/job:worker/task:2/device:CPU:0");
+  EXPECT_EQ(seen, (std::vector<std::string>{"NoOp a ", "NoOp b /task:2", "NoOp c /task:2"}));
+  {
+    ScopeGuard none = graph_.device_scope("");
+    EXPECT_EQ(add(graph_, "NoOp", {}, {}, "d")->requested_device(), "");
+    EXPECT_EQ(seen.size(), 3u) << "cancelled";
+  }
+  ScopeGuard bad = graph_.device_scope([](const NodeSpec&) { return std::string("nonsense"); });
+  EXPECT_EQ(error({.op = "NoOp"}).code(), Code::kInvalidArgument);
+  ScopeGuard failing = graph_.device_scope(
+      [](const NodeSpec& node) -> std::string { throw Error(not_found("no device for ", node.name)); });
+  EXPECT_EQ(error({.op = "NoOp", .name = "e"}).message(), "NoOp \"e\": no device for e");
+}
+
 TEST_F(GraphTest, ControlAndColocationScopes) {
   Node* first = add(graph_, "NoOp", {}, {}, "first");
   Output a = floats({}, "a");

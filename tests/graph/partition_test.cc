@@ -124,6 +124,27 @@ TEST_F(PartitionTest, NewNamesAvoidTheGraphsOwn) {
   }
 }
 
+TEST_F(PartitionTest, HandlesDoNotLeaveTheirPart) {
+  AttrMap attrs{{"dtype", DType::kFloat}, {"shape", PartialShape{2}}};
+  Output handle = on(kA, add_op(graph_, "VarHandleOp", {}, std::move(attrs), "v")->output());
+  on(kB, op1("ReadVariableOp", {handle}, {{"dtype", DType::kFloat}}, "read"));
+  Status status = cut({.fetches = {"read:0"}}).status();
+  EXPECT_EQ(status.code(), Code::kInvalidArgument);
+  EXPECT_EQ(status.message().find("ReadVariableOp \"read\" on /job:b"), 0u) << status.message();
+  EXPECT_NE(status.message().find("VarHandleOp \"v\""), std::string::npos) << status.message();
+}
+
+TEST_F(PartitionTest, ArgumentsThatAGraphBringsAlongAreNodesLikeOthers) {
+  Node* arg =
+      graph_.add_exact({.op = "_Arg", .name = "a", .attrs = {{"T", DType::kFloat}, {"index", 0}}}).value_or_throw();
+  on(kA, arg->output());
+  Output y = on(kB, op1("Neg", {arg->output()}, {}, "y"));
+  graph_.add_control_input(*on(kA, op1("Neg", {y}, {}, "z")).node, *arg);
+  Partitioning cut_up = cut({.fetches = {"z:0"}}).value_or_throw();
+  EXPECT_NE(cut_up.parts[0].graph->find("a"), nullptr);
+  EXPECT_TRUE(cut_up.parts[0].feeds.empty());
+}
+
 TEST_F(PartitionTest, AVeryLongChainIsCut) {
   Output x = on(kA, constant(graph_, Tensor::scalar(1.0f)));
   for (int i = 0; i < 100'000; ++i) x = on(i % 2 == 0 ? kB : kA, neg(x));

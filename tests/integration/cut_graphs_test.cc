@@ -90,7 +90,7 @@ TEST_F(CutGraphsTest, FeedsAndFetchesPassThroughTheClientsDevice) {
   EXPECT_EQ(parts.parts[0].feeds.size(), 1u);
   EXPECT_EQ(parts.parts[0].fetches.size(), 1u);
   EXPECT_TRUE(parts.parts[1].feeds.empty());
-  EXPECT_EQ(crossings("_arg_x_0:0"), 1) << "one pair for both readers";
+  EXPECT_EQ(crossings("x:0"), 1) << "one pair for both readers";
   // A fed tensor may be fetched, also twice.
   std::vector<Tensor> both = cut({{y, Tensor::scalar(5.0f)}, {x, Tensor::scalar(7.0f)}}, {y, x, y});
   EXPECT_EQ(both[0].scalar<float>(), 5.0f);

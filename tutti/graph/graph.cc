@@ -138,14 +138,30 @@ Result<Node*> Graph::add_node(NodeSpec spec) {
     TUTTI_RETURN_IF_ERROR(check_node_name(base));
     spec.name = unique_name(base);
   }
-  if (!device_scopes_.empty()) {
-    Result<std::string> device = merge_devices(device_scopes_.back(), spec.device);
-    if (!device.ok()) return device.status().with_context(str_cat(spec.op, " \"", spec.name, "\""));
-    spec.device = *std::move(device);
+  if (Status status = apply_device_scopes(spec); !status.ok()) {
+    return status.with_context(str_cat(spec.op, " \"", printable(spec.name), "\""));
   }
   apply_scopes(spec);
   TUTTI_ASSIGN_OR_RETURN(std::unique_ptr<Node> node, make_node(std::move(spec), false));
   return insert(std::move(node));
+}
+
+// From the inside out: what a node has so far is stronger than what a scope says.
+Status Graph::apply_device_scopes(NodeSpec& spec) const {
+  for (auto scope = device_scopes_.rbegin(); scope != device_scopes_.rend(); ++scope) {
+    if (scope->function) {
+      try {
+        spec.device = scope->function(spec);
+      } catch (const Error& error) {
+        return error.status();
+      }
+      TUTTI_RETURN_IF_ERROR(DeviceName::parse(spec.device).status());
+    } else {
+      TUTTI_ASSIGN_OR_RETURN(spec.device, merge_devices(scope->device, spec.device));
+    }
+    if (scope->cancels) break;
+  }
+  return {};
 }
 
 // Control dependencies and colocation.
@@ -302,8 +318,13 @@ ScopeGuard Graph::name_scope(std::string_view name) {
 std::string Graph::current_name_scope() const { return name_scopes_.empty() ? "" : name_scopes_.back(); }
 
 ScopeGuard Graph::device_scope(std::string_view device) {
-  std::string outer = device_scopes_.empty() || device.empty() ? "" : device_scopes_.back();
-  device_scopes_.push_back(merge_devices(outer, device).value_or_throw());
+  const DeviceName name = DeviceName::parse(device).value_or_throw();
+  device_scopes_.push_back({.device = name.to_string(), .cancels = device.empty()});
+  return ScopeGuard([this] { device_scopes_.pop_back(); });
+}
+
+ScopeGuard Graph::device_scope(DeviceFunction function) {
+  device_scopes_.push_back({.function = std::move(function)});
   return ScopeGuard([this] { device_scopes_.pop_back(); });
 }
 
@@ -317,7 +338,7 @@ ScopeGuard Graph::control_dependencies(std::vector<Node*> nodes) {
 ScopeGuard Graph::colocate_with(const Node& node) {
   throw_if_error(check_own(*this, &node, "colocation"));
   colocation_scopes_.push_back(str_cat("loc:@", node.name()));
-  device_scopes_.push_back(node.requested_device());
+  device_scopes_.push_back({.device = node.requested_device(), .cancels = true});
   return ScopeGuard([this] {
     colocation_scopes_.pop_back();
     device_scopes_.pop_back();

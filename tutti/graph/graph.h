@@ -105,6 +105,11 @@ struct NodeSpec {
   std::string device;  // merged over the device scope
 };
 
+// Decides on the device of a node that is being made. It sees the op, the final name, the inputs, the attributes as
+// given, and in `device` what the scopes inside of its own say; what it returns takes the place of that. May throw
+// Error.
+using DeviceFunction = std::function<std::string(const NodeSpec&)>;
+
 // Undoes a scope when it goes.
 class [[nodiscard]] ScopeGuard {
  public:
@@ -161,6 +166,8 @@ class Graph {
   std::string current_name_scope() const;
   // Inner scopes win part by part. Throws Error on a bad name; an empty one cancels the outer scopes.
   ScopeGuard device_scope(std::string_view device);
+  // An empty function changes nothing.
+  ScopeGuard device_scope(DeviceFunction function);
   ScopeGuard control_dependencies(std::vector<Node*> nodes);
   // Nodes made inside carry `_class: loc:@node`.
   ScopeGuard colocate_with(const Node& node);
@@ -217,6 +224,7 @@ class Graph {
   Result<std::vector<EdgeType>> types_of(const std::vector<Output>& values, bool open) const;
   Result<Node*> insert(std::unique_ptr<Node> node);
   void apply_scopes(NodeSpec& spec);
+  Status apply_device_scopes(NodeSpec& spec) const;
   Status check_input(const Node& node, int index, Output value) const;
   Status infer_shapes(Node& node) const;
 
@@ -230,7 +238,12 @@ class Graph {
   std::map<std::string, std::vector<Node*>, std::less<>> collections_;
 
   std::vector<std::string> name_scopes_;
-  std::vector<std::string> device_scopes_;
+  struct DeviceScope {
+    std::string device;
+    DeviceFunction function;  // instead of `device`, where there is one
+    bool cancels = false;     // the scopes around it
+  };
+  std::vector<DeviceScope> device_scopes_;
   std::vector<std::vector<Node*>> control_scopes_;
   std::vector<std::string> colocation_scopes_;
   std::unordered_map<std::string, int> name_counts_;  // by lower-case name, as in TensorFlow

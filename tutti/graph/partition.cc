@@ -39,7 +39,7 @@ class Partitioner {
     TUTTI_ASSIGN_OR_RETURN(const std::vector<Node*> order, graph_.topological_order());
     TUTTI_ASSIGN_OR_RETURN(devices_, part_devices(body_, order, options_.client_device));
     TUTTI_ASSIGN_OR_RETURN(frames_, LoopFrames::find(graph_, order));
-    find_unused_args();
+    find_terminals();
     TUTTI_RETURN_IF_ERROR(make_parts());
     TUTTI_RETURN_IF_ERROR(copy_nodes());
     TUTTI_RETURN_IF_ERROR(turn_loops());
@@ -61,9 +61,11 @@ class Partitioner {
 
   // ---- Parts and copies ----
 
-  void find_unused_args() {
+  void find_terminals() {
     unused_.assign(graph_.id_limit(), false);
-    for (const Node* arg : body_.args) unused_[arg->id()] = true;
+    terminal_.assign(graph_.id_limit(), false);
+    for (const Node* arg : body_.args) unused_[arg->id()] = terminal_[arg->id()] = true;
+    for (const Node* retval : body_.retvals) terminal_[retval->id()] = true;
     for (const Node* node : graph_.nodes()) {
       for (const Output& input : node->inputs()) {
         if (input) unused_[input.node->id()] = false;
@@ -98,14 +100,12 @@ class Partitioner {
     copies_.assign(graph_.id_limit(), nullptr);
     for (std::size_t i = 0; i < body_.args.size(); ++i) TUTTI_RETURN_IF_ERROR(add_feed(static_cast<int>(i)));
     for (const Node* node : graph_.nodes()) {
-      if (unused_[node->id()] || is_terminal(*node)) continue;
+      if (unused_[node->id()] || terminal_[node->id()]) continue;
       TUTTI_RETURN_IF_ERROR(copy(*node, node->name(), part_of_[node->id()]).status());
     }
     for (std::size_t i = 0; i < body_.retvals.size(); ++i) TUTTI_RETURN_IF_ERROR(add_fetch(static_cast<int>(i)));
     return {};
   }
-
-  static bool is_terminal(const Node& node) { return node.op_name() == "_Arg" || node.op_name() == "_Retval"; }
 
   Result<Node*> copy(const Node& node, std::string name, int part) {
     TUTTI_ASSIGN_OR_RETURN(Node * copy, graph_of(part).copy_node(node, std::move(name)));
@@ -320,7 +320,7 @@ class Partitioner {
       return invalid_argument(reader.describe(), " on ", devices_[reader.id()], " needs a reference to ",
                               source.describe(), " on ", devices_[source.id()], ": references do not leave their task");
     }
-    if (type.dtype == DType::kResource && reader.op_name() != "_Retval") {
+    if (type.dtype == DType::kResource && !terminal_[reader.id()]) {
       return invalid_argument(reader.describe(), " on ", devices_[reader.id()], " uses the handle that ",
                               source.describe(), " gives on ", devices_[source.id()],
                               ": what it stands for does not leave its task");
@@ -370,9 +370,10 @@ class Partitioner {
     }
     result_.crossings.push_back({.from = result_.parts[from].name,
                                  .to = result_.parts[part].name,
-                                 .tensor = source.name(),
+                                 .tensor = terminal_[node.id()] ? tensor_of(node.name(), "_arg_") : source.name(),
                                  .dtype = source.dtype(),
-                                 .shape = source.shape()});
+                                 .shape = source.shape(),
+                                 .in_loop = frames_.of_outputs[node.id()] != 0});
     return transfer(node, {copies_[node.id()], source.index}, reader, std::move(after), part);
   }
 
@@ -391,7 +392,8 @@ class Partitioner {
                                  .to = result_.parts[part].name,
                                  .tensor = str_cat("^", node.name()),
                                  .dtype = DType::kFloat,
-                                 .shape = PartialShape{0}});
+                                 .shape = PartialShape{0},
+                                 .in_loop = frames_.of_outputs[node.id()] != 0});
     return arrived;
   }
 
@@ -439,6 +441,7 @@ class Partitioner {
 
   std::vector<std::string> devices_;  // by node id
   std::vector<bool> unused_;          // by node id: an argument that nothing reads
+  std::vector<bool> terminal_;        // by node id: an argument or result of the body
   LoopFrames frames_;
   std::vector<int> part_of_;                   // by node id
   std::vector<std::string> device_of_part_;    // for nodes that could be on any of its devices

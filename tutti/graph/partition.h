@@ -47,6 +47,7 @@ struct Crossing {
   std::string tensor;  // "dense/kernel/read:0", or "^node" for a control edge
   DType dtype;
   PartialShape shape;
+  bool in_loop = false;  // crosses once in every iteration
 };
 
 struct Partitioning {
