@@ -189,6 +189,19 @@ TEST_F(TaskSessionTest, ACancelledStepTellsTheCause) {
   EXPECT_NE(status.message().find("not needed"), std::string::npos) << status.to_string();
 }
 
+TEST_F(TaskSessionTest, AResetEndsWhatWaitsInAQueue) {
+  auto session = make_task_session(runtime_);
+  const AttrMap types{{"component_types", std::vector<DType>{DType::kFloat}}};
+  Graph graph(builtin_ops());
+  send(op1("QueueDequeueV2", {add_op(graph, "FIFOQueueV2", {}, types)->output()}, types), "x:0");
+  Cancellation cancellation;
+  std::promise<Status> ended;
+  session->run(add(*session, graph), {.id = 1, .rendezvous = &rendezvous_, .cancellation = &cancellation},
+               [&ended](Status status) { ended.set_value(std::move(status)); });
+  runtime_.reset();
+  EXPECT_EQ(ended.get_future().get().code(), Code::kAborted);
+}
+
 TEST_F(TaskSessionTest, GivesTheGraphThatItRuns) {
   auto session = make_task_session(runtime_);
   Graph graph(builtin_ops());

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "tutti/kernels/resources/waiting_room.h"
+
 namespace tutti {
 
 std::shared_ptr<ResourceSlot> LocalResourceStore::slot(std::string_view container, std::string_view name) {
@@ -25,7 +27,11 @@ void LocalResourceStore::reset(const std::vector<std::string>& containers) {
       for (auto& [slot_name, slot] : slots) cleared.push_back(slot);
     }
   }
-  for (const auto& slot : cleared) slot->clear();
+  for (const auto& slot : cleared) {
+    const std::shared_ptr<Resource> resource = slot->get();
+    slot->clear();
+    if (auto* room = dynamic_cast<WaitingRoom*>(resource.get())) room->abandon();
+  }
 }
 
 }  // namespace tutti

@@ -15,7 +15,8 @@ namespace tutti {
 class LocalResourceStore : public ResourceStore {
  public:
   std::shared_ptr<ResourceSlot> slot(std::string_view container, std::string_view name) override;
-  // Destroys what the containers hold (all of them when none is named). Handles stay valid and find empty slots.
+  // Destroys what the containers hold (all of them when none is named). Handles stay valid and find empty slots. Who
+  // waits in a queue or an accumulator gets kAborted.
   void reset(const std::vector<std::string>& containers);
 
  private:

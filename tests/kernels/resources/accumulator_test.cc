@@ -72,6 +72,19 @@ TEST_F(AccumulatorTest, SumInEveryFloatingType) {
   EXPECT_FALSE(DenseAccumulator::create({.dtype = DType::kString}).ok());
 }
 
+TEST_F(AccumulatorTest, WhoWaitsInAResetOneIsTold) {
+  auto a = dense();
+  Answer got, late;
+  a->take(2, cancellation_, got.taken());
+  EXPECT_FALSE(got.status);
+  a->abandon();
+  ASSERT_TRUE(got.status);
+  EXPECT_EQ(got.status->code(), Code::kAborted);
+  a->take(1, cancellation_, late.taken());
+  ASSERT_TRUE(late.status);
+  EXPECT_EQ(late.status->code(), Code::kAborted);
+}
+
 TEST_F(AccumulatorTest, TheFirstGradientIsCopied) {
   auto a = dense();
   const Tensor first = pair(1, 2);

@@ -223,6 +223,23 @@ TEST_F(QueueTest, CancellationAnswersAtOnce) {
   EXPECT_EQ(*stuck.status, cancelled("Enqueue operation was cancelled"));
 }
 
+TEST_F(QueueTest, WhoWaitsInAResetQueueIsTold) {
+  auto queue = make_queue(1);
+  Answer got, put, second, late;
+  queue->try_dequeue_many(2, false, cancellation_, got.dequeued());
+  queue->try_enqueue(item(1), cancellation_, put.enqueued());
+  EXPECT_TRUE(put.ok());
+  EXPECT_FALSE(got.status);
+  queue->abandon();
+  ASSERT_TRUE(got.status);
+  EXPECT_EQ(*got.status, aborted("FIFOQueue 'q' was reset"));
+  queue->try_dequeue(cancellation_, late.dequeued());
+  ASSERT_TRUE(late.status);
+  EXPECT_EQ(late.status->code(), Code::kAborted);
+  queue->try_enqueue(item(2), cancellation_, second.enqueued());
+  EXPECT_EQ(second.status->code(), Code::kAborted) << "nobody could take it";
+}
+
 TEST_F(QueueTest, TuplesMustFit) {
   auto queue = make_queue();
   Answer dtype, shape, count, batch, negative;

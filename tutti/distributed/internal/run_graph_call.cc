@@ -72,8 +72,12 @@ RunGraphCall::RunGraphCall(RunGraphRequest request, WorkerSessions::Part part, s
 void RunGraphCall::start(const CallOptions& options, Clock& clock, const std::function<void()>& began,
                          std::function<void()> ended) {
   const bool first = step_->claim(part_.session.get());
-  if (!first && !request_.is_partial) return finish(aborted("step ", step_->id(), " was started here already"));
+  if (!first && (!request_.is_partial || step_->session() != part_.session.get()))
+    return finish(aborted("step ", step_->id(), " was started here already"));
   if (first) began();
+  if (part_.session->removed) {
+    step_->end(aborted("session ", printable(part_.session->handle), " ended before step ", step_->id(), " began"));
+  }
   if (options.cancellation != nullptr) cancel_when_.cancelled(*options.cancellation);
   if (options.deadline) {
     cancel_when_.reached(clock, *options.deadline,

@@ -13,6 +13,7 @@ std::vector<WorkerSessionPtr> WorkerSessions::take_where(Condition condition) {
       ++it;
       continue;
     }
+    it->second->removed = true;
     taken.push_back(std::move(it->second));
     it = sessions_.erase(it);
   }
@@ -47,6 +48,7 @@ WorkerSessionPtr WorkerSessions::remove(const std::string& handle) {
   auto it = sessions_.find(handle);
   if (it == sessions_.end()) return nullptr;
   WorkerSessionPtr session = std::move(it->second);
+  session->removed = true;
   sessions_.erase(it);
   return session;
 }

@@ -1,6 +1,7 @@
 // The sessions that masters have opened on a worker, and the graphs they registered.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
@@ -13,13 +14,16 @@
 
 namespace tutti::internal {
 
-// Constant but for `graphs`, which WorkerSessions guards.
+// Constant but for `graphs`, which WorkerSessions guards, and `removed`.
 struct WorkerSession {
   std::string handle;
   std::string master_task;
   std::uint64_t master_incarnation = 0;
   std::unique_ptr<TaskSession> task;
   std::unordered_map<std::string, std::shared_ptr<const TaskGraph>> graphs;
+  // Set before the session's steps are ended. A step that was not yet the session's by then sees it when it has become
+  // so: the lock on the step orders the two.
+  std::atomic<bool> removed{false};
 };
 using WorkerSessionPtr = std::shared_ptr<WorkerSession>;
 

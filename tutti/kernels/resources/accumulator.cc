@@ -77,9 +77,10 @@ void Accumulator::take(std::int64_t num_required, Cancellation& cancellation, Ta
   {
     MutexLock lock(mu_);
     waiter->token = token;
-    if (token == 0 || waiter->phase == Phase::kCancelled) {
+    const bool cancelled_already = token == 0 || waiter->phase == Phase::kCancelled;
+    if (cancelled_already || abandoned_) {
       waiter->phase = Phase::kFinished;
-      waiter->status = cancelled("TakeGrad operation was cancelled");
+      waiter->status = cancelled_already ? cancelled("TakeGrad operation was cancelled") : abandoned_error();
       finished.push_back(waiter);
     } else {
       waiter->phase = Phase::kWaiting;
@@ -103,6 +104,25 @@ void Accumulator::cancel(const WaiterPtr& waiter) {
     serve(&finished);  // the one behind it may ask for less
   }
   answer(finished);
+}
+
+void Accumulator::abandon() {
+  std::vector<WaiterPtr> finished;
+  {
+    MutexLock lock(mu_);
+    abandoned_ = true;
+    for (const WaiterPtr& waiter : waiters_) {
+      waiter->phase = Phase::kFinished;
+      waiter->status = abandoned_error();
+      finished.push_back(waiter);
+    }
+    waiters_.clear();
+  }
+  answer(finished);
+}
+
+Status Accumulator::abandoned_error() const {
+  return aborted("accumulator '", printable(options_.name), "' was reset");
 }
 
 void Accumulator::serve(std::vector<WaiterPtr>* finished) {

@@ -13,6 +13,7 @@
 #include "tutti/core/resource_handle.h"
 #include "tutti/core/status.h"
 #include "tutti/core/tensor.h"
+#include "tutti/kernels/resources/waiting_room.h"
 
 namespace tutti {
 
@@ -34,7 +35,7 @@ struct AccumulatorOptions {
 //
 // `done` runs exactly once, on the thread that caused it, with no lock held, possibly before the call returns;
 // `cancellation` must live until it has begun. Thread-safe.
-class Accumulator : public Resource, public std::enable_shared_from_this<Accumulator> {
+class Accumulator : public Resource, public WaitingRoom, public std::enable_shared_from_this<Accumulator> {
  public:
   // A gradient or an average as tensors: {value}, or {indices, values, shape}.
   using Parts = std::vector<Tensor>;
@@ -44,12 +45,14 @@ class Accumulator : public Resource, public std::enable_shared_from_this<Accumul
 
   const AccumulatorOptions& options() const { return options_; }
 
-  // kInvalidArgument unless num_required > 0; kCancelled "TakeGrad operation was cancelled".
+  // kInvalidArgument unless num_required > 0; kCancelled "TakeGrad operation was cancelled"; kAborted once the
+  // accumulator's container was reset.
   void take(std::int64_t num_required, Cancellation& cancellation, TakeDone done);
   // May go backwards.
   void set_global_step(std::int64_t step);
   std::int64_t global_step() const;
   std::int64_t num_accumulated() const;
+  void abandon() override;
 
  protected:
   explicit Accumulator(AccumulatorOptions options) : options_(std::move(options)) {}
@@ -69,6 +72,7 @@ class Accumulator : public Resource, public std::enable_shared_from_this<Accumul
   using WaiterPtr = std::shared_ptr<Waiter>;
 
   void cancel(const WaiterPtr& waiter);
+  Status abandoned_error() const;
   void serve(std::vector<WaiterPtr>* finished) TUTTI_REQUIRES(mu_);
   static void answer(const std::vector<WaiterPtr>& finished);
 
@@ -76,6 +80,7 @@ class Accumulator : public Resource, public std::enable_shared_from_this<Accumul
   mutable Mutex mu_;
   std::int64_t global_step_ TUTTI_GUARDED_BY(mu_) = 0;
   std::int64_t count_ TUTTI_GUARDED_BY(mu_) = 0;
+  bool abandoned_ TUTTI_GUARDED_BY(mu_) = false;
   std::list<WaiterPtr> waiters_ TUTTI_GUARDED_BY(mu_);
 };
 

@@ -321,9 +321,9 @@ void Queue::submit(const AttemptPtr& attempt, Cancellation& cancellation) {
     const bool cancelled_already = attempt->phase == Phase::kCancelled || token == 0;
     attempt->cancellation = &cancellation;
     attempt->token = token;
-    if (cancelled_already) {
+    if (cancelled_already || abandoned_) {
       attempt->phase = Phase::kFinished;
-      attempt->status = cancelled_error(attempt->kind);
+      attempt->status = cancelled_already ? cancelled_error(attempt->kind) : abandoned_error();
       finished.push_back(attempt);
     } else {
       attempt->phase = Phase::kWaiting;
@@ -348,6 +348,27 @@ void Queue::cancel(const AttemptPtr& attempt) {
     serve(&finished);  // those behind it may be able to go on
   }
   finish(std::move(finished));
+}
+
+void Queue::abandon() {
+  std::vector<AttemptPtr> finished;
+  {
+    MutexLock lock(mu_);
+    abandoned_ = true;
+    for (Line* line : {&enqueues_, &dequeues_}) {
+      for (AttemptPtr& attempt : *line) {
+        attempt->phase = Phase::kFinished;
+        attempt->status = abandoned_error();
+        finished.push_back(std::move(attempt));
+      }
+      line->clear();
+    }
+  }
+  finish(std::move(finished));
+}
+
+Status Queue::abandoned_error() const {
+  return aborted(queue_kind_name(options_.kind), " '", printable(options_.name), "' was reset");
 }
 
 void Queue::give_back(Attempt& attempt) {

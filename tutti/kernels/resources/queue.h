@@ -15,6 +15,7 @@
 #include "tutti/core/status.h"
 #include "tutti/core/tensor.h"
 #include "tutti/kernels/resources/tuple_store.h"
+#include "tutti/kernels/resources/waiting_room.h"
 
 namespace tutti {
 
@@ -49,8 +50,9 @@ struct QueueOptions {
 //
 // Errors: kCancelled "Enqueue operation was cancelled" (or "Dequeue ..."); kCancelled "FIFOQueue 'NAME' is closed."
 // for an enqueue after close; kOutOfRange "FIFOQueue 'NAME' is closed and has insufficient elements (requested N,
-// current size M)"; kInvalidArgument for tuples that do not fit. The first word is the queue's kind.
-class Queue : public Resource, public std::enable_shared_from_this<Queue> {
+// current size M)"; kInvalidArgument for tuples that do not fit; kAborted once the queue's container was
+// reset. The first word is the queue's kind.
+class Queue : public Resource, public WaitingRoom, public std::enable_shared_from_this<Queue> {
  public:
   using Tuple = TensorTuple;
   using EnqueueDone = std::function<void(Status)>;
@@ -77,6 +79,7 @@ class Queue : public Resource, public std::enable_shared_from_this<Queue> {
   std::int64_t size() const;
 
   std::string debug_string() const override;
+  void abandon() override;
 
  private:
   struct Attempt;
@@ -101,6 +104,7 @@ class Queue : public Resource, public std::enable_shared_from_this<Queue> {
   void finish(std::vector<AttemptPtr> finished);
   void answer(Attempt& attempt);
   Status closed_error() const;
+  Status abandoned_error() const;
   bool full() const TUTTI_REQUIRES(mu_);
   std::int64_t available() const TUTTI_REQUIRES(mu_);
 
@@ -108,6 +112,7 @@ class Queue : public Resource, public std::enable_shared_from_this<Queue> {
   mutable Mutex mu_;
   const std::unique_ptr<TupleStore> tuples_ TUTTI_GUARDED_BY(mu_);
   bool closed_ TUTTI_GUARDED_BY(mu_) = false;
+  bool abandoned_ TUTTI_GUARDED_BY(mu_) = false;
   Line enqueues_ TUTTI_GUARDED_BY(mu_);  // and closes that wait for those before them
   Line dequeues_ TUTTI_GUARDED_BY(mu_);
 };
