@@ -32,9 +32,7 @@ class FakeMethod {
   }
 
   void call(Request request, const CallOptions& options, ReplyDone<Reply> done) {
-    auto call = std::make_shared<Held>();
-    call->done = std::move(done);
-    call->options = options;
+    auto call = std::make_shared<Held>(options, std::move(done));
     std::function<Result<Reply>(const Request&)> reply;
     {
       MutexLock lock(mu_);
@@ -78,16 +76,21 @@ class FakeMethod {
     call->answer(std::move(reply));
   }
   bool answered(std::size_t index) const {
-    MutexLock lock(mu_);
-    MutexLock call_lock(calls_.at(index)->mu);
-    return calls_.at(index)->done == nullptr;
+    std::shared_ptr<Held> call;
+    {
+      MutexLock lock(mu_);
+      call = calls_.at(index);
+    }
+    MutexLock lock(call->mu);
+    return call->done == nullptr;
   }
 
  private:
   struct Held {
+    Held(const CallOptions& o, ReplyDone<Reply> d) : options(o), done(std::move(d)) {}
+    const CallOptions options;
     Mutex mu;
     ReplyDone<Reply> done TUTTI_GUARDED_BY(mu);
-    CallOptions options;
     void answer(Result<Reply> reply) {
       ReplyDone<Reply> now;
       {

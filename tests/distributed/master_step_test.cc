@@ -494,5 +494,40 @@ TEST_F(MasterStepTest, ThreadsRunExtendAndCloseAtOnce) {
   EXPECT_EQ(odd, 0);
 }
 
+// Sessions come, lose tasks and go while others run; every call is answered, and stopping finds an end.
+TEST_F(MasterStepTest, SessionsComeAndGoWhileTasksAreLost) {
+  std::atomic<int> odd = 0;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      for (int round = 0; round < 25; ++round) {
+        Answer<CreateSessionReply> created;
+        master().create_session({graph_def(), {}, ""}, {}, created.done());
+        std::string handle;
+        try {
+          handle = created.value().session_handle;
+        } catch (const Error& error) {
+          if (error.code() != Code::kUnavailable) ++odd;
+          continue;
+        }
+        for (int i = 0; i < 4; ++i) {
+          RunStepRequest step;
+          step.session_handle = handle;
+          step.fetches = {i % 2 == 0 ? "sum:0" : "a:0"};
+          const Code code = run(step).status().code();
+          if (code != Code::kOk && code != Code::kUnavailable) ++odd;
+        }
+        if (t == 0) master().lose_task(kPs0, unavailable("lost in round ", round));
+        Answer<EmptyMessage> closed;
+        master().close_session({handle}, {}, closed.done());
+        if (!closed.status().ok()) ++odd;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(odd, 0);
+  master().stop(unavailable("over"));
+}
+
 }  // namespace
 }  // namespace tutti

@@ -359,6 +359,46 @@ TEST_F(RemoteSessionTest, LostRequestsAreRepeatedAndLostRepliesAreNot) {
   EXPECT_EQ(closed.status().code(), Code::kCancelled);
 }
 
+// A function whose body names another task, called with a variable that is there and one that is here.
+TEST_F(RemoteSessionTest, FunctionsMaySpanTasks) {
+  Output there, here;
+  Node* init = nullptr;
+  {
+    ScopeGuard scope = graph_.device_scope("/job:worker/task:1");
+    there = variable(graph_, Tensor::scalar(3.0f), "there").handle();
+  }
+  {
+    ScopeGuard scope = graph_.device_scope("/job:worker/task:0");
+    here = variable(graph_, Tensor::scalar(4.0f), "here").handle();
+  }
+  init = global_variables_initializer(graph_);
+  FunctionBody body = make_function_body(graph_, {DType::kResource, DType::kResource, DType::kFloat});
+  Output far;
+  {
+    ScopeGuard scope = body.graph->device_scope("/job:worker/task:1");
+    far = op1("Neg", {body.args[2]->output()}, {}, "far");
+  }
+  auto read = [&](int arg) {
+    return add_op(*body.graph, "ReadVariableOp", {body.args[arg]->output()}, {{"dtype", DType::kFloat}})->output();
+  };
+  set_results(body, {op1("AddN", {read(0) * 100.0, read(1) * 10.0, far}, {}, "total")});
+  ASSERT_TRUE(graph_.library().add("spanning", body).ok());
+  Output x = placeholder(graph_, DType::kFloat, {}, "x");
+  Node* call = add_op(graph_, "StatefulPartitionedCall", {there, here, x},
+                      {{"Tin", std::vector<DType>{DType::kResource, DType::kResource, DType::kFloat}},
+                       {"Tout", std::vector<DType>{DType::kFloat}},
+                       {"f", FunctionRef{.name = "spanning"}}},
+                      "call");
+  std::unique_ptr<Session> session = connect(graph_);
+  session->run({init});
+  RunMetadata metadata;
+  std::vector<Tensor> out = session->run({{x, Tensor::scalar(5.0f)}}, {call->output()}, {}, {.metadata = &metadata});
+  EXPECT_EQ(out[0].scalar<float>(), 335.0f);
+  bool ran_there = false;
+  for (const NodeStats& node : metadata.step_stats.nodes) ran_there |= node.device == device_name(1);
+  EXPECT_TRUE(ran_there);
+}
+
 TEST_F(RemoteSessionTest, ThreadsShareASession) {
   Output x = placeholder(graph_, DType::kFloat, {}, "x");
   Output far;
