@@ -123,6 +123,7 @@ TEST_F(MasterTest, WhatCannotBeCreatedIsTakenBack) {
   auto lost = create_async();
   master().lose_task(kPs0, unavailable(kPs0, " is gone"));
   EXPECT_STATUS(lost.status(), Code::kUnavailable, "is gone");
+  EXPECT_EQ(worker().deleted.count(), 3u);
 
   worker().status.fail_with(Status(Code::kUnauthenticated, "no token"));
   EXPECT_STATUS(create_async().status(), Code::kUnauthenticated, kWorker + ": no token");
@@ -136,6 +137,7 @@ TEST_F(MasterTest, RefusesBadConfigurationsAndGraphs) {
   EXPECT_STATUS(create_async({}, {}, one_node("c", "/job:absent")).status(), Code::kInvalidArgument,
                 "Cannot assign a device for operation c");
   EXPECT_EQ(worker().created.count(), 0u);
+  EXPECT_EQ(worker().deleted.count(), 0u);
 }
 
 TEST_F(MasterTest, ExtendingCountsVersionsAndIsAllOrNothing) {

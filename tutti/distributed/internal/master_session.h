@@ -103,6 +103,7 @@ class MasterSession : public std::enable_shared_from_this<MasterSession> {
   RecentRequests requests_;
   Cancellation creation_;
   std::unique_ptr<CallWatch> creation_watch_;
+  bool workers_asked_ = false;              // for sessions of theirs; set while creating
   std::string graph_def_;                   // until it is created
   std::function<void(Status)> created_;     // until it is created
   std::atomic<std::int64_t> last_used_{0};  // nanoseconds of the clock; nothing else hangs on it
