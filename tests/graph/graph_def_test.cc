@@ -61,6 +61,28 @@ TEST_F(GraphDefTest, ExtendsAGraph) {
   EXPECT_EQ(graph_.find("b")->input(0).node, graph_.find("a"));
 }
 
+TEST_F(GraphDefTest, WhatIsNotAcceptedIsTakenBack) {
+  ASSERT_TRUE(import(str_cat("node { name: 'a' ", kPlaceholder, "}")).ok());
+  const std::string more = str_cat("node { name: 'b' op: 'Neg' input: 'a' ", kAttrT, "}");
+  ImportOptions refusing;
+  refusing.accept = [](Graph& graph) { return invalid_argument(graph.num_nodes(), " are too many"); };
+  EXPECT_EQ(import(more, refusing), invalid_argument("2 are too many"));
+  EXPECT_EQ(graph_.num_nodes(), 1);
+  EXPECT_EQ(graph_.find("b"), nullptr);
+  ASSERT_TRUE(import(more, {.accept = [](Graph&) { return Status(); }}).ok());
+  EXPECT_NE(graph_.find("b"), nullptr);
+}
+
+TEST_F(GraphDefTest, ExportsWhatWasAddedLater) {
+  ASSERT_TRUE(import(str_cat("node { name: 'a' ", kPlaceholder, "}")).ok());
+  Graph other(test_ops());
+  ASSERT_TRUE(import_graph_def(export_graph_def(graph_), other).ok());
+  const int sent = graph_.id_limit();
+  ASSERT_TRUE(import(str_cat("node { name: 'b' op: 'Neg' input: 'a' ", kAttrT, "}")).ok());
+  ASSERT_TRUE(import_graph_def(export_graph_def(graph_, sent), other).ok());
+  EXPECT_EQ(export_graph_def(other), export_graph_def(graph_));
+}
+
 TEST_F(GraphDefTest, ImportsLoops) {
   const std::string text =
       str_cat("node { name: 'a' ", kPlaceholder, "}", "node { name: 'merge' op: 'Merge' input: 'enter' input: 'next' ",

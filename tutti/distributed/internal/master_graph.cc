@@ -94,7 +94,6 @@ void MasterGraph::say_placement(int first_id) const {
 Status MasterGraph::assign_devices(FunctionBody& body) const {
   for (Node* node : body.graph->nodes()) {
     if (is_boundary(*node)) {
-      body.graph->set_requested_device(*node, options_.client_device);
       body.graph->set_assigned_device(*node, options_.client_device);
       continue;
     }
@@ -102,19 +101,25 @@ Status MasterGraph::assign_devices(FunctionBody& body) const {
     if (placed == nullptr || placed->assigned_device().empty()) {
       return internal_error(node->describe(), " has no device");
     }
-    body.graph->set_requested_device(*node, placed->assigned_device());
     body.graph->set_assigned_device(*node, placed->assigned_device());
   }
   return {};
 }
 
-// The body of a function may name devices of several tasks and use handles of several: it is cut with the rest.
+// The body of a function may name devices of several tasks and use handles of several: it is cut with the rest. It
+// inherits what its call asked for, not where the call happened to be put.
 Status MasterGraph::inline_calls(FunctionBody& body) const {
   if (graph_.library().names().empty()) return {};
   TUTTI_RETURN_IF_ERROR(inline_functions(body));
-  const std::vector<Node*> nodes = body.graph->nodes();
-  const bool placed = std::none_of(nodes.begin(), nodes.end(), [](Node* n) { return n->assigned_device().empty(); });
-  return placed ? Status() : place_nodes(*body.graph);
+  bool all_placed = true;
+  for (Node* node : body.graph->nodes()) {
+    if (node->assigned_device().empty()) {
+      all_placed = false;
+    } else {
+      body.graph->set_requested_device(*node, node->assigned_device());
+    }
+  }
+  return all_placed ? Status() : place_nodes(*body.graph);
 }
 
 Result<CutStep> MasterGraph::cut(const Signature& names) {

@@ -19,6 +19,12 @@ Status MasterSession::check_open() const {
   return state_ == State::kOpen ? Status() : failed_precondition("Session is closed.");
 }
 
+Status MasterSession::check_new(std::int64_t request_id, std::string_view method) {
+  if (requests_.is_new(request_id)) return {};
+  return aborted("The same ", method, " request was received twice (request id ", request_id,
+                 "): it had come through when it was sent again");
+}
+
 Result<std::int64_t> MasterSession::extend(const ExtendSessionRequest& request) {
   touch();
   MutexLock graph_lock(graph_mu_);
@@ -139,7 +145,7 @@ void MasterSession::start_step(const BoundStep& bound, std::vector<Tensor> feeds
 
 void MasterSession::run(RunStepRequest request, const CallOptions& options, ReplyDone<RunStepReply> done) {
   touch();
-  if (Status status = requests_.check(request.request_id, "RunStep"); !status.ok()) return done(std::move(status));
+  if (Status status = check_new(request.request_id, "RunStep"); !status.ok()) return done(std::move(status));
   if (!request.partial_run_handle.empty()) return run_partial(std::move(request), options, std::move(done));
   Result<std::shared_ptr<const BoundStep>> bound = bind(request);
   if (!bound.ok()) return done(bound.status());
@@ -164,7 +170,7 @@ void MasterSession::run(RunStepRequest request, const CallOptions& options, Repl
 void MasterSession::make_callable(MakeCallableRequest request, const CallOptions& options,
                                   ReplyDone<MakeCallableReply> done) {
   touch();
-  if (Status status = requests_.check(request.request_id, "MakeCallable"); !status.ok()) return done(std::move(status));
+  if (Status status = check_new(request.request_id, "MakeCallable"); !status.ok()) return done(std::move(status));
   Result<std::shared_ptr<const BoundStep>> bound = bind(cache_key(request.signature), request.signature);
   if (!bound.ok()) return done(bound.status());
   start_step(**bound, {}, request.options, options, true,
@@ -184,7 +190,7 @@ void MasterSession::make_callable(MakeCallableRequest request, const CallOptions
 void MasterSession::run_callable(RunCallableRequest request, const CallOptions& options,
                                  ReplyDone<RunCallableReply> done) {
   touch();
-  if (Status status = requests_.check(request.request_id, "RunCallable"); !status.ok()) return done(std::move(status));
+  if (Status status = check_new(request.request_id, "RunCallable"); !status.ok()) return done(std::move(status));
   Callable callable;
   {
     MutexLock lock(mu_);
@@ -222,7 +228,7 @@ void MasterSession::release_callable(std::int64_t handle) {
 void MasterSession::partial_run_setup(PartialRunSetupRequest request, const CallOptions& options,
                                       ReplyDone<PartialRunSetupReply> done) {
   touch();
-  if (Status status = requests_.check(request.request_id, "PartialRunSetup"); !status.ok()) {
+  if (Status status = check_new(request.request_id, "PartialRunSetup"); !status.ok()) {
     return done(std::move(status));
   }
   Result<std::shared_ptr<const BoundStep>> bound = bind(cache_key(request.signature), request.signature);

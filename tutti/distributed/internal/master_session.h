@@ -17,7 +17,7 @@
 #include "tutti/distributed/internal/master_graph.h"
 #include "tutti/distributed/internal/master_step.h"
 #include "tutti/distributed/internal/partial_step.h"
-#include "tutti/distributed/internal/recent_ids.h"
+#include "tutti/distributed/internal/request_ids.h"
 #include "tutti/distributed/internal/step_signature.h"
 #include "tutti/distributed/master_interface.h"
 
@@ -79,6 +79,8 @@ class MasterSession : public std::enable_shared_from_this<MasterSession> {
 
   // --- steps ---
   void touch();
+  // kAborted for a request that came already: a retry of a call that had come through.
+  Status check_new(std::int64_t request_id, std::string_view method);
   Status check_open() const TUTTI_REQUIRES(mu_);
   Result<std::shared_ptr<const BoundStep>> bind(std::string key, const Signature& asked);
   Result<std::shared_ptr<const BoundStep>> bind(const RunStepRequest& request);
@@ -98,9 +100,10 @@ class MasterSession : public std::enable_shared_from_this<MasterSession> {
 
   const std::shared_ptr<MasterContext> context_;
   const Setup setup_;
-  RecentIds requests_;
+  RecentRequests requests_;
   Cancellation creation_;
   std::unique_ptr<CallWatch> creation_watch_;
+  bool workers_asked_ = false;              // for sessions of theirs; set while creating
   std::string graph_def_;                   // until it is created
   std::function<void(Status)> created_;     // until it is created
   std::atomic<std::int64_t> last_used_{0};  // nanoseconds of the clock; nothing else hangs on it

@@ -86,6 +86,7 @@ Status MasterSession::add_graph(std::string graph_def) {
 
 void MasterSession::create_worker_sessions() {
   if (creation_.cancelled()) return end_creation(creation_.status());
+  workers_asked_ = true;
   const DeviceInfo& client = tasks_.front().devices.front();
   auto gather = std::make_shared<Gather>(tasks_.size(), [self = shared_from_this()](Status status) {
     if (!status.ok() && self->creation_.cancelled()) status = self->creation_.status();
@@ -112,16 +113,17 @@ void MasterSession::create_worker_sessions() {
 
 void MasterSession::end_creation(Status status) {
   creation_watch_->stop();
-  // Some may have been made, or may yet be.
-  if (!status.ok()) tell_workers(nullptr);
+  bool take_back = false;
   {
     MutexLock lock(mu_);
-    if (status.ok()) {
-      for (const auto& [task, cause] : lost_) status.update(cause);
+    for (const auto& [task, cause] : lost_) status.update(cause);
+    if (state_ != State::kCreating) status.update(creation_.cancelled() ? creation_.status() : check_open());
+    if (state_ == State::kCreating) {
+      state_ = status.ok() ? State::kOpen : State::kClosed;
+      take_back = !status.ok() && workers_asked_;  // some may have been made, or may yet be
     }
-    if (state_ == State::kCreating) state_ = status.ok() ? State::kOpen : State::kClosed;
-    if (status.ok() && state_ != State::kOpen) status = creation_.cancelled() ? creation_.status() : check_open();
   }
+  if (take_back) tell_workers(nullptr);
   touch();
   std::exchange(created_, nullptr)(std::move(status));
   count_out();

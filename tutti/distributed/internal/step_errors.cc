@@ -2,24 +2,13 @@
 
 #include <algorithm>
 
+#include "tutti/distributed/derived_status.h"
+
 namespace tutti::internal {
 namespace {
 
-// What workers put into the message of a derived failure.
-constexpr std::string_view kDerivedMark = "[_Derived_]";
 // No more is sent of a list of errors.
 constexpr std::size_t kMaxSummaryBytes = 8 * 1024;
-
-bool is_marked(const Status& status) { return status.message().find(kDerivedMark) != std::string::npos; }
-
-// For people.
-Status without_mark(const Status& status) {
-  std::string text = status.message();
-  for (std::size_t at = text.find(kDerivedMark); at != std::string::npos; at = text.find(kDerivedMark)) {
-    text.erase(at, kDerivedMark.size());
-  }
-  return Status(status.code(), std::move(text));
-}
 
 }  // namespace
 
@@ -37,12 +26,12 @@ bool StepErrors::has_first_hand() const {
 
 bool StepErrors::is_derived(std::size_t index) const {
   const Status& status = errors_[index].status;
-  if (is_marked(status)) return true;
+  if (tutti::is_derived(status)) return true;
   if (errors_[index].after_cancel && (status.code() == Code::kCancelled || status.code() == Code::kAborted))
     return true;
   for (std::size_t i = 0; i < errors_.size(); ++i) {
     const Status& other = errors_[i].status;
-    if (i == index || is_marked(other)) continue;
+    if (i == index || tutti::is_derived(other)) continue;
     // A receive that failed because the sender did: the sender's message with something around it, or the same.
     if (other.code() != status.code() || other.message().empty()) continue;
     if (status.message() == other.message() ? i < index : status.message().find(other.message()) != std::string::npos) {
@@ -57,7 +46,7 @@ Status StepErrors::summary(std::size_t succeeded) const {
   for (std::size_t i = 0; i < errors_.size(); ++i) {
     if (!is_derived(i)) roots.push_back(from_task(errors_[i].task, errors_[i].status));
   }
-  if (roots.empty()) return from_task(errors_.front().task, without_mark(errors_.front().status));
+  if (roots.empty()) return from_task(errors_.front().task, without_derived_mark(errors_.front().status));
   if (roots.size() == 1) return roots.front();
   auto code = std::find_if(roots.begin(), roots.end(), [](const Status& s) { return s.code() != Code::kCancelled; });
   std::string text = str_cat(roots.size(), " root error(s) found.");
