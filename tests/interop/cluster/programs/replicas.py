@@ -1,0 +1,104 @@
+"""Between-graph replication: every worker has its own client process."""
+import tempfile
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from programs import check
+from registry import program
+
+
+def linear(spec, worker):
+    """A linear model on the ps, worked on by one worker; each has data of its own."""
+    rng = np.random.default_rng(100 + worker)
+    with tf.device(tf.train.replica_device_setter(worker_device=f"/job:worker/task:{worker}", cluster=spec)):
+        step = tf.train.get_or_create_global_step()
+        w = tf.get_variable("w", [3, 1], initializer=tf.zeros_initializer())
+        b = tf.get_variable("b", [1], initializer=tf.zeros_initializer())
+        x = tf.constant(rng.normal(size=(32, 3)).astype(np.float32))
+        labels = tf.matmul(x, tf.constant([[1.0], [2.0], [-3.0]])) + 0.5
+        return step, w, b, tf.reduce_mean(tf.square(tf.matmul(x, w) + b - labels))
+
+
+def asynchronous_worker(cluster, worker, last_step, folder):
+    step, w, b, loss = linear(cluster.spec, worker)
+    with tf.device(tf.train.replica_device_setter(worker_device=f"/job:worker/task:{worker}", cluster=cluster.spec)):
+        train = tf.train.AdamOptimizer(0.05).minimize(loss, global_step=step)
+    steps, losses = [], []
+    config = tf.ConfigProto(device_filters=["/job:ps", f"/job:worker/task:{worker}"])
+    with tf.train.MonitoredTrainingSession(
+            master=cluster.target("worker", worker), is_chief=worker == 0, checkpoint_dir=folder, config=config,
+            hooks=[tf.train.StopAtStepHook(last_step=last_step)], save_checkpoint_steps=100, save_summaries_steps=50) as sess:
+        while not sess.should_stop():
+            _, value, at = sess.run([train, loss, step])
+            steps.append(int(at))
+            losses.append(float(value))
+    return {"steps": steps, "losses": losses}
+
+
+@program(jobs={"ps": 2, "worker": 2}, timeout=240)
+def monitored_asynchronous(cluster):
+    """MonitoredTrainingSession, a chief and a worker, asynchronous Adam: both train, the loss falls, checkpoints lie there."""
+    with tempfile.TemporaryDirectory() as folder:
+        clients = [cluster.client(asynchronous_worker, i, 400, folder) for i in range(2)]
+        try:
+            results = [c.result(200) for c in clients]
+        finally:
+            for c in clients:
+                c.kill()
+        for i, r in enumerate(results):
+            check.that(len(r["steps"]) > 0 and r["steps"] == sorted(r["steps"]), f"steps of worker {i}: {r['steps'][:10]}")
+        check.that(max(max(r["steps"]) for r in results) >= 399, "the last step")
+        check.that(results[0]["losses"][-1] < 0.1 * results[0]["losses"][0], f"losses {results[0]['losses'][::50]}")
+        checkpoint = tf.train.latest_checkpoint(folder)
+        check.that(tf.train.load_variable(checkpoint, "global_step") >= 400, f"the checkpoint {checkpoint}")
+        check.close(tf.train.load_variable(checkpoint, "w").reshape(-1), [1, 2, -3], atol=0.5)
+
+
+def synchronous_worker(cluster, worker, last_step):
+    step, w, b, loss = linear(cluster.spec, worker)
+    with tf.device(tf.train.replica_device_setter(worker_device=f"/job:worker/task:{worker}", cluster=cluster.spec)):
+        optimiser = tf.train.SyncReplicasOptimizer(tf.train.GradientDescentOptimizer(0.1), replicas_to_aggregate=2,
+                                                   total_num_replicas=2)
+        train = optimiser.minimize(loss, global_step=step)
+        hook = optimiser.make_session_run_hook(worker == 0, num_tokens=0)
+    with tf.train.MonitoredTrainingSession(master=cluster.target("worker", worker), is_chief=worker == 0,
+                                           hooks=[hook, tf.train.StopAtStepHook(last_step=last_step)]) as sess:
+        seen = []
+        while not sess.should_stop():
+            _, at = sess.run([train, step])
+            seen.append(int(at))
+    return seen
+
+
+def averaged_descent(steps):
+    """The weights that gradient descent on both workers' data gives, computed by hand."""
+    w, b = np.zeros((3, 1)), np.zeros(1)
+    data = [np.random.default_rng(100 + i).normal(size=(32, 3)).astype(np.float32) for i in range(2)]
+    for _ in range(steps):
+        gradients = []
+        for x in data:
+            error = x @ w + b - (x @ np.array([[1.0], [2.0], [-3.0]]) + 0.5)
+            gradients.append((2 * x.T @ error / len(x), 2 * error.mean(0)))
+        w, b = w - 0.1 * (gradients[0][0] + gradients[1][0]) / 2, b - 0.1 * (gradients[0][1] + gradients[1][1]) / 2
+    return w, b
+
+
+@program(jobs={"ps": 2, "worker": 2}, timeout=240)
+def sync_replicas(cluster):
+    """SyncReplicasOptimizer with two worker processes: every update is the mean of both workers' gradients."""
+    clients = [cluster.client(synchronous_worker, i, 20) for i in range(2)]
+    try:
+        results = [c.result(200) for c in clients]
+    finally:
+        for c in clients:
+            c.kill()
+    check.that(all(max(r) >= 19 for r in results), f"steps {results}")
+    _, w, b, _ = linear(cluster.spec, 0)
+    with tf.Session(cluster.target()) as sess:
+        steps = int(sess.run(tf.train.get_global_step()))
+        got = sess.run([w, b])
+    want = averaged_descent(steps)
+    check.that(steps >= 20, f"{steps} steps")
+    check.close(got[0], want[0], "w", rtol=1e-3, atol=1e-4)
+    check.close(got[1], want[1], "b", rtol=1e-3, atol=1e-4)
