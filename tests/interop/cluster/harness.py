@@ -26,8 +26,8 @@ class HarnessError(Exception):
 class Options:
     """How servers and clients are started.
 
-    servers: "tutti", "tensorflow", or "ps=tutti,worker=tensorflow" for a mixed cluster. flags: how a Tutti server learns
-    of its cluster.
+    servers: "tutti", "tensorflow", or "ps=tutti,worker=tensorflow" for a mixed cluster. log_dir: where the servers' output
+    is kept; else it goes with the cluster.
     """
 
     def __init__(self, servers="tutti", tutti=ROOT / "build/release/bin/tutti", client_python=sys.executable,
@@ -135,7 +135,7 @@ class Task:
             self.process = subprocess.Popen(self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                                             env=self.environment(), preexec_fn=die_with_parent)
 
-    def wait_listening(self):
+    def wait_listening(self, seconds=START_SECONDS):
         def listening():
             if self.process.poll() is not None:
                 raise HarnessError(f"{self.job}:{self.index} ended with {self.process.returncode}: {self.log()[-2000:]}")
@@ -146,7 +146,7 @@ class Task:
             except OSError:
                 return False
 
-        wait_until(listening, START_SECONDS, f"{self.job}:{self.index} to listen on {self.address}")
+        wait_until(listening, seconds, f"{self.job}:{self.index} to listen on {self.address}")
 
     def kill(self):
         if self.process is not None:
@@ -196,7 +196,7 @@ class Cluster:
             for task in self.tasks.values():
                 task.start()
             for task in self.tasks.values():
-                task.wait_listening()
+                task.wait_listening(START_SECONDS * (1 + len(self.tasks) / 8))
         except BaseException:
             self.stop()
             raise

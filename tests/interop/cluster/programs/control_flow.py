@@ -55,9 +55,9 @@ def cond_v2(cluster):
 def cond_state(cluster):
     """Only the branch taken changes its variable."""
     with tf.device("/job:ps/task:0"):
-        a = tf.get_variable("a", initializer=0.0)
+        a = tf.get_variable("a", initializer=0.0, use_resource=True)
     with tf.device("/job:ps/task:1"):
-        b = tf.get_variable("b", initializer=0.0)
+        b = tf.get_variable("b", initializer=0.0, use_resource=True)
     which = tf.placeholder(tf.bool, [])
     with tf.device("/job:worker/task:0"):
         step = tf.cond(which, lambda: tf.assign_add(a, 1.0), lambda: tf.assign_add(b, 10.0))
@@ -71,7 +71,8 @@ def cond_state(cluster):
 def loop(limit, use_gradient):
     """x * 3**limit by a loop whose body uses two workers and a variable on a ps."""
     with tf.device("/job:ps/task:0"):
-        factor = tf.get_variable("factor", initializer=3.0, use_resource=True)
+        variable = tf.get_variable("factor", initializer=3.0, use_resource=True)
+        factor = variable.read_value()
     with tf.device("/job:worker/task:0"):
         x = tf.placeholder(tf.float32, [])
 
@@ -84,15 +85,15 @@ def loop(limit, use_gradient):
 
     with tf.device("/job:worker/task:0"):
         _, out = tf.while_loop(lambda i, _: i < limit, body, [tf.constant(0), x])
-        gradients = tf.gradients(out, [x, factor]) if use_gradient else []
-    return x, factor, out, gradients
+        gradients = tf.gradients(out, [x, variable]) if use_gradient else []
+    return x, variable, out, gradients
 
 
 def check_loop(cluster, use_gradient):
     limit = tf.placeholder(tf.int32, [])
-    x, factor, out, gradients = loop(limit, use_gradient)
+    x, variable, out, gradients = loop(limit, use_gradient)
     with tf.Session(cluster.target()) as sess:
-        sess.run(factor.initializer)
+        sess.run(variable.initializer)
         for n in (5, 0, 1, 12):
             got = sess.run([out] + list(gradients), {x: 2.0, limit: n})
             want = [2.0 * 3.0**n, 3.0**n, 2.0 * n * 3.0 ** max(n - 1, 0)]
@@ -167,7 +168,7 @@ def while_tensor_array(cluster):
         mapped = tf.map_fn(lambda v: v * v, stacked)
         scanned = tf.scan(lambda a, v: a + v, stacked)
     with tf.device("/job:ps/task:0"):
-        folded = tf.foldl(lambda a, v: a + v, mapped)
+        folded = tf.foldl(lambda a, v: a + v, tf.identity(mapped))
     with tf.Session(cluster.target()) as sess:
         got = sess.run([stacked, mapped, scanned, folded])
     check.equal(got[0], np.arange(4, dtype=np.float32))
@@ -198,7 +199,7 @@ def function_calls(cluster):
     def count(n):
         total = tf.constant(0)
         for i in tf.range(n):
-            if i % 2 == 0:
+            if tf.equal(i % 2, 0):
                 total += i
         return total
 

@@ -193,15 +193,14 @@ def error_cancelled_by_close(cluster):
 @program
 def error_bad_device(cluster):
     """A device that no task has: InvalidArgument that names it; soft placement runs it elsewhere."""
-    with tf.device("/job:ps/task:77"):
-        lost = tf.constant(1.0, name="lost") + 1
+    with tf.Graph().as_default(), tf.device("/job:ps/task:77"):
+        lost = tf.constant(1.0) + 1
+        with tf.Session(cluster.target()) as sess, check.raises(tf.errors.InvalidArgumentError, text="task:77"):
+            sess.run(lost)
     with tf.device("/job:worker/task:0/device:GPU:0"):
         soft = tf.constant(2.0) + 1
-    with tf.Session(cluster.target()) as sess:
-        with check.raises(tf.errors.InvalidArgumentError, text="task:77"):
-            sess.run(lost)
-        with check.raises(tf.errors.InvalidArgumentError):
-            sess.run(soft)
+    with tf.Session(cluster.target()) as sess, check.raises(tf.errors.InvalidArgumentError):
+        sess.run(soft)
     with tf.Session(cluster.target(), config=tf.ConfigProto(allow_soft_placement=True)) as sess:
         check.that(sess.run(soft) == 3.0, "soft placement")
 

@@ -79,7 +79,7 @@ def print_ops(cluster):
     with tf.Session(cluster.target()) as sess:
         check.equal(sess.run(y), np.array([3, 5], np.float32))
     task = cluster.task("ps", 1)
-    wait_until(lambda: "old print: [7 8 9]" in task.log() and "new print: [1.5 2.5] text" in task.log(), 10,
+    wait_until(lambda: "old print: [7 8 9]" in task.log() and "new print: [1.5 2.5] \"text\"" in task.log(), 10,
                "the printed lines in the task's log")
     check.that("print:" not in cluster.task("ps", 0).log(), "another task printed too")
 
@@ -89,14 +89,14 @@ def summaries(cluster):
     """Scalar, histogram, image and text summaries made on a worker and parsed by the client."""
     with tf.device("/job:worker/task:1"):
         x = tf.placeholder(tf.float32, [4])
-        tf.summary.scalar("mean", tf.reduce_mean(x))
+        tf.summary.scalar("average", tf.reduce_mean(x))
         tf.summary.histogram("values", x)
         tf.summary.image("picture", tf.ones([1, 4, 4, 3]))
         merged = tf.summary.merge_all()
     with tf.Session(cluster.target()) as sess:
         summary = tf.Summary.FromString(sess.run(merged, {x: [1, 2, 3, 6]}))
     values = {v.tag.rsplit("/", 1)[-1] if "picture" not in v.tag else "picture": v for v in summary.value}
-    check.that(values["mean"].simple_value == 3.0, f"{values['mean']}")
+    check.that(values["average"].simple_value == 3.0, f"{values['average']}")
     check.that(values["values"].histo.num == 4 and values["values"].histo.sum == 12, f"{values['values']}")
     check.that((values["picture"].image.width, values["picture"].image.height) == (4, 4), "the picture")
     check.that(values["picture"].image.encoded_image_string.startswith(b"\x89PNG"), "the picture is no PNG")

