@@ -23,6 +23,7 @@ import tensorflow.compat.v1 as tf  # noqa: E402
 from harness import Cluster, ClusterView, Options  # noqa: E402
 
 tf.disable_v2_behavior()
+SPLIT = "\n----\n"  # between the short and the long part of a failure
 
 
 def answer(**fields):
@@ -36,6 +37,18 @@ def run_in_scope(program, cluster):
         program.run(cluster)
 
 
+def explain(error, cluster):
+    """What failed in a few lines: the error, the program's line, what the servers wrote meanwhile; then the whole trace."""
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if f"{os.sep}programs{os.sep}" in f.filename]
+    where = "; ".join(f"{os.path.basename(f.filename)}:{f.lineno}: {f.line}" for f in frames[:3])
+    message = getattr(error, "message", "") or str(error)
+    short = "\n".join(line for line in message.splitlines() if line.strip() and not line.lstrip().startswith("File "))
+    lines = [f"{type(error).__name__}: {short[:1500]}", f"at {where}"]
+    if cluster is not None:
+        lines += [f"{task} wrote: {text[-1000:]}" for task, text in cluster.new_logs().items()]
+    return "\n".join(lines) + SPLIT + "".join(traceback.format_exception(error))
+
+
 class Runner:
     def __init__(self, options):
         import registry
@@ -45,16 +58,23 @@ class Runner:
         self.shared = None
 
     def run(self, name):
+        """"" or why it failed."""
         program = self.programs[name]
         if program.jobs is not None:
             with Cluster(self.options, program.jobs, how=program.how) as cluster:
-                answer(event="begin", name=name)
-                run_in_scope(program, cluster)
-            return
+                return self.run_on(program, cluster)
         if self.shared is None:
             self.shared = Cluster(self.options, self.jobs)
-        answer(event="begin", name=name)
-        run_in_scope(program, self.shared)
+        return self.run_on(program, self.shared)
+
+    def run_on(self, program, cluster):
+        answer(event="begin", name=program.name)
+        cluster.new_logs()
+        try:
+            run_in_scope(program, cluster)
+            return ""
+        except BaseException as error:
+            return explain(error, cluster)
 
     def check_servers(self):
         """Why the shared cluster cannot be used any more, and drops it; or nothing."""
@@ -63,19 +83,18 @@ class Runner:
         dead = self.shared.dead()
         self.shared.stop()
         self.shared = None
-        return f"\nservers died: {dead}"
+        return f"servers died: {dead}\n"
 
     def loop(self):
         try:
             for line in sys.stdin:
                 name = line.strip()
                 start = time.monotonic()
-                error = ""
                 try:
-                    self.run(name)
-                except BaseException:
-                    error = traceback.format_exc()
-                error += self.check_servers()
+                    error = self.run(name)
+                except BaseException as e:
+                    error = explain(e, None)
+                error = self.check_servers() + error
                 answer(event="end", name=name, error=error, seconds=time.monotonic() - start)
         finally:
             if self.shared is not None:

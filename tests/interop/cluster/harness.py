@@ -106,6 +106,7 @@ class Task:
         self.address = cluster.spec[job][index]
         self.log_path = Path(cluster.log_dir) / f"{job}_{index}_{self.address.rsplit(':', 1)[1]}.log"
         self.process = None
+        self.log_seen = 0
 
     @property
     def pid(self):
@@ -164,6 +165,12 @@ class Task:
     def log(self):
         return self.log_path.read_text(errors="replace")
 
+    def new_log(self):
+        """What it wrote since the last call."""
+        text = self.log()
+        fresh, self.log_seen = text[self.log_seen:], len(text)
+        return fresh
+
     def memory_bytes(self):
         for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
             if line.startswith("VmRSS:"):
@@ -214,6 +221,11 @@ class Cluster:
         """The tasks that ended, with the ends of their logs."""
         return {f"{t.job}:{t.index}": (t.process.returncode, t.log()[-2000:])
                 for t in self.tasks.values() if t.process is not None and t.process.poll() is not None}
+
+    def new_logs(self):
+        """What each task wrote since the last call, if anything."""
+        logs = {f"{t.job}:{t.index}": t.new_log() for t in self.tasks.values()}
+        return {task: text for task, text in logs.items() if text.strip()}
 
     def client(self, function, *arguments):
         """Starts another client process that calls `function(cluster, *arguments)` of a programs module."""

@@ -68,20 +68,27 @@ class ClientProcess:
             why = "timed out"
         else:
             why = f"the client ended with {self.process.returncode}"
+        self.kill()
         self.errors.seek(0)
-        self.end()
-        return f"{why}\n{self.errors.read().decode(errors='replace')[-4000:]}"
+        errors = self.errors.read().decode(errors="replace")
+        stack = errors.rfind("most recent call first")
+        frames = [line.strip() for line in errors[stack:].splitlines() if "/programs/" in line] if stack >= 0 else []
+        return "\n".join([why] + (frames or [errors[-500:]])) + "\n----\n" + errors[-4000:]
 
     def usable(self):
         return self.process.poll() is None
 
     def end(self):
-        if self.process.poll() is None:
+        """Lets it stop its servers, then ends whatever is left of its group."""
+        if self.usable():
             self.process.stdin.close()
             try:
-                self.process.wait(timeout=0.1 if self.buffer else 10)
+                self.process.wait(timeout=10)
             except subprocess.TimeoutExpired:
                 pass
+        self.kill()
+
+    def kill(self):
         try:
             os.killpg(self.process.pid, signal.SIGKILL)
         except ProcessLookupError:
@@ -118,8 +125,8 @@ def run_all(options, programs, verbose):
             print(f"{'FAIL' if error else 'ok  '} {p['module']}.{p['name']} ({seconds:.1f} s)", flush=True)
             if error:
                 failed.append(p["name"])
-                text = error if verbose else "\n".join(error.strip().splitlines()[-12:])
-                print("    " + text.replace("\n", "\n    "), flush=True)
+                text = error if verbose else error.split("\n----\n")[0]
+                print("    " + text.strip().replace("\n", "\n    "), flush=True)
     finally:
         if client is not None:
             client.end()

@@ -7,6 +7,9 @@ import tensorflow.compat.v1 as tf
 from programs import check
 from registry import program
 
+# The chief's thread that waits for gradients never ends by itself; by default its session waits two minutes for it.
+GRACE_SECONDS = 3
+
 
 def linear(spec, worker):
     """A linear model on the ps, worked on by one worker; each has data of its own."""
@@ -63,7 +66,8 @@ def synchronous_worker(cluster, worker, last_step):
         train = optimiser.minimize(loss, global_step=step)
         hook = optimiser.make_session_run_hook(worker == 0, num_tokens=0)
     with tf.train.MonitoredTrainingSession(master=cluster.target("worker", worker), is_chief=worker == 0,
-                                           hooks=[hook, tf.train.StopAtStepHook(last_step=last_step)]) as sess:
+                                           hooks=[hook, tf.train.StopAtStepHook(last_step=last_step)],
+                                           stop_grace_period_secs=GRACE_SECONDS) as sess:
         seen = []
         while not sess.should_stop():
             _, at = sess.run([train, step])
@@ -142,7 +146,8 @@ def mnist_worker(cluster, worker, is_sync, last_step, folder):
         train_op = optimizer.minimize(loss, global_step=global_step, aggregation_method=tf.AggregationMethod.ADD_N)
     seen = []
     with tf.train.MonitoredTrainingSession(master=cluster.target("worker", worker), is_chief=worker == 0,
-                                           checkpoint_dir=folder, hooks=hooks) as mon_sess:
+                                           checkpoint_dir=folder, hooks=hooks,
+                                           stop_grace_period_secs=GRACE_SECONDS) as mon_sess:
         while not mon_sess.should_stop():
             img_batch, label_batch = digits(rng, 32)
             _, ls, step = mon_sess.run([train_op, loss, global_step], feed_dict={images: img_batch, labels: label_batch})
