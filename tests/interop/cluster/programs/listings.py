@@ -40,6 +40,12 @@ def seed_other_master(cluster):
         three_tasks(cluster.target("worker", 2))
 
 
+@program(rows="C6")
+def seed_localhost(cluster):
+    """The same with the master named as the listing does: grpc://localhost:PORT."""
+    three_tasks(cluster.target("worker", 0).replace("127.0.0.1", "localhost"))
+
+
 @program(jobs={"ps": 1, "worker": 2}, how="hosts", rows="C5")
 def seed_flags(cluster):
     """Servers started by --ps_hosts, --worker_hosts, --job_name and --task_index."""

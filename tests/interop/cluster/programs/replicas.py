@@ -198,3 +198,18 @@ def monitored_recovers(cluster):
             cluster.task("ps", 0).restart()
             at = [int(sess.run([train, step])[1]) for _ in range(5)]
         check.that(10 <= at[0] <= 26, f"the steps after the restart: {at}")
+
+
+@program(jobs={"ps": 1, "worker": 1}, timeout=120)
+def supervisor(cluster):
+    """tf.train.Supervisor, what came before MonitoredTrainingSession: initialises, trains, saves, restores."""
+    with tempfile.TemporaryDirectory() as folder, tf.Graph().as_default():
+        step, _, _, loss = linear(cluster.spec, 0)
+        with tf.device("/job:ps/task:0"):
+            train = tf.train.GradientDescentOptimizer(0.1).minimize(loss, global_step=step)
+        manager = tf.train.Supervisor(is_chief=True, logdir=folder, global_step=step, save_model_secs=0, save_summaries_secs=0)
+        with manager.managed_session(cluster.target()) as sess:
+            losses = [sess.run([loss, train])[0] for _ in range(30)]
+            manager.saver.save(sess, manager.save_path, global_step=step)
+        check.that(losses[-1] < 0.2 * losses[0], f"losses {losses[::10]}")
+        check.that(tf.train.load_variable(folder, "global_step") == 30, "the checkpoint")

@@ -167,3 +167,21 @@ def values_feed_inner(cluster):
     with tf.Session(cluster.target()) as sess:
         sess.run(v.initializer)
         check.equal(sess.run(out, {broken: [1.0, 2.0]}), np.array([3, 5], np.float32))
+
+
+@program
+def values_sparse(cluster):
+    """Sparse tensors fed and fetched, sparse products on another task."""
+    with tf.device("/job:worker/task:0"):
+        fed = tf.sparse_placeholder(tf.float32, [3, 4])
+    with tf.device("/job:ps/task:0"):
+        product = tf.sparse_tensor_dense_matmul(fed, tf.ones([4, 2]))
+        doubled = tf.SparseTensor(fed.indices, fed.values * 2, fed.dense_shape)
+        dense = tf.sparse.to_dense(doubled)
+    value = tf.SparseTensorValue(np.array([[0, 1], [2, 3]], np.int64), np.array([5, 7], np.float32), np.array([3, 4], np.int64))
+    with tf.Session(cluster.target()) as sess:
+        got = sess.run([product, doubled, dense], {fed: value})
+    check.equal(got[0], np.array([[5, 5], [0, 0], [7, 7]], np.float32))
+    check.equal(got[1].indices, value.indices)
+    check.equal(got[1].values, value.values * 2)
+    check.equal(got[2][[0, 2], [1, 3]], value.values * 2)
