@@ -237,3 +237,17 @@ def staging(cluster):
             sess.run(i)
         _, keys, (ones, tens) = sess.run(take)
         check.that(sorted(zip(keys, ones, tens)) == [(b"a", 1.0, 10.0), (b"b", 2.0, 20.0)], "the barrier's rows")
+
+
+@program
+def variable_ref_alias(cluster):
+    """A reference variable's read shows an update that its user waits for, though the read itself does not wait:
+    SyncReplicasOptimizer fills its tokens with the global step in this way."""
+    with tf.device("/job:ps/task:0"):
+        v = tf.get_variable("v", initializer=np.int64(0), use_resource=False)
+        with tf.control_dependencies([tf.assign_add(v, 1)]):
+            tokens = tf.fill([2], v)
+    with tf.Session(cluster.target()) as sess:
+        sess.run(v.initializer)
+        for i in range(1, 50):
+            check.equal(sess.run(tokens), np.full(2, i, np.int64), f"step {i}")
