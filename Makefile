@@ -21,7 +21,7 @@ FUZZED ?= graph_def bundle record messages tf_config
 DRAWN_CASES ?= 3
 DRAWN_SEED ?= 1
 
-.PHONY: demo build test bench interop drawn docs asan tsan soak lint clean setup
+.PHONY: demo build test bench interop cluster cluster_reference drawn docs asan tsan soak lint clean setup
 .DEFAULT_GOAL := build
 
 setup:
@@ -72,6 +72,20 @@ build/peers/installed: tests/interop/requirements.txt
 	@python3 -m venv build/peers
 	@$(PEERS) -m pip install --quiet --disable-pip-version-check -r $<
 	@touch $@
+
+build/peers_new/installed: tests/interop/requirements_new.txt
+	@scripts/setup
+	@python3 -m venv build/peers_new
+	@build/peers_new/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	@touch $@
+
+# TensorFlow clients, of two versions, against a cluster of Tutti's servers; cluster_reference: against TensorFlow's own.
+cluster: build build/peers/installed build/peers_new/installed
+	@python3 tests/interop/cluster/run.py --servers tutti $(CLUSTER_FLAGS)
+	@python3 tests/interop/cluster/run.py --servers tutti --client-python build/peers_new/bin/python $(CLUSTER_FLAGS)
+
+cluster_reference: build/peers/installed
+	@python3 tests/interop/cluster/run.py --servers tensorflow $(CLUSTER_FLAGS)
 
 docs: build
 	@scripts/op_docs $(BIN)/op_table_dump docs/ops.md

@@ -1,0 +1,1 @@
+"""Client programs: plain tf.compat.v1, which know nothing of what serves them."""
