@@ -16,7 +16,7 @@ ASAN_FILTER ?= .
 TSAN_TARGETS ?= core_test kernels_test runtime_test integration_test
 TSAN_FILTER ?= ^(core|kernels|runtime|integration)$$
 FUZZ_SECONDS ?= 600
-FUZZED ?= graph_def bundle record
+FUZZED ?= graph_def bundle record tf_config
 # Cases that are drawn for each op and compared with TensorFlow's results, and the seed that they come from.
 DRAWN_CASES ?= 3
 DRAWN_SEED ?= 1

@@ -4,6 +4,7 @@
 //   Node* train = Adam(1e-3).minimize(loss);          optim/*.h
 //   LocalSession session(graph);                      runtime/local_session.h
 //   session.run({{x, images}}, {loss}, {train});      runtime/session.h
+//   connect("grpc://host:port", graph)                distributed/server.h: the same session on a cluster
 //
 // examples/ has whole programs. What fails throws tutti::Error.
 #pragma once
@@ -44,6 +45,12 @@
 // Running.
 #include "tutti/runtime/local_session.h"
 #include "tutti/runtime/session.h"
+
+// Clusters.
+#include "tutti/distributed/cluster_spec.h"
+#include "tutti/distributed/in_process_cluster.h"
+#include "tutti/distributed/rpc/certificates.h"
+#include "tutti/distributed/server.h"
 
 // Data.
 #include "tutti/data/digits.h"

@@ -7,6 +7,8 @@
 #include <limits>
 #include <thread>
 
+#include "tutti/core/borrowed_buffer.h"
+
 namespace tutti {
 namespace {
 
@@ -101,6 +103,19 @@ TEST(Tensor, CopiesShareMemory) {
     EXPECT_FALSE(tensor.unique());
   }
   EXPECT_TRUE(tensor.unique());
+}
+
+TEST(Tensor, BorrowedMemoryIsNeverUnique) {
+  auto owner = std::make_shared<std::vector<float>>(std::vector<float>{1, 2, 3});
+  const std::weak_ptr<std::vector<float>> alive = owner;
+  const auto bytes = std::as_bytes(std::span(*owner));
+  Tensor tensor(DType::kFloat, Shape{3}, std::make_shared<BorrowedBuffer>(bytes, std::move(owner)));
+  EXPECT_EQ(tensor.raw(), bytes.data());
+  EXPECT_EQ(tensor.buffer().use_count(), 1);
+  EXPECT_FALSE(tensor.unique());
+  EXPECT_FALSE(alive.expired());
+  tensor.reset();
+  EXPECT_TRUE(alive.expired());
 }
 
 TEST(Tensor, SlicesShareMemory) {

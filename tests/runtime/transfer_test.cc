@@ -7,8 +7,8 @@
 #include <set>
 
 #include "tests/support/kernel_runner.h"
+#include "tutti/core/rendezvous_key.h"
 #include "tutti/graph/subgraph.h"
-#include "tutti/kernels/cpu/boundary.h"
 #include "tutti/ops/array.h"
 #include "tutti/ops/builders.h"
 #include "tutti/ops/math.h"
@@ -24,7 +24,9 @@ AttrMap edge(const std::string& name) {
   return {{"tensor_name", name}, {"send_device", kDevice}, {"send_device_incarnation", 1}, {"recv_device", kDevice}};
 }
 
-std::string key(const std::string& name) { return cpu::rendezvous_key(kDevice, 1, kDevice, name); }
+std::string key(const std::string& name) {
+  return RendezvousKey{.send_device = kDevice, .send_incarnation = 1, .recv_device = kDevice, .name = name}.to_string();
+}
 
 class PlainKernels : public KernelSource {
  public:

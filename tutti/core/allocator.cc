@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstdlib>
 #include <new>
 
 #include "tutti/core/mutex.h"
+#include "tutti/core/size_classes.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 #define TUTTI_ASAN_ 1
@@ -27,9 +27,6 @@ namespace {
 // its shared_ptr; while free, the link to the next free block. So a tensor costs one block and no malloc.
 constexpr std::size_t kHeaderBytes = 128;
 static_assert(kHeaderBytes % kTensorAlignment == 0);
-
-// No tensor is larger. Keeps the sums below from overflowing.
-constexpr std::size_t kMaxBytes = std::size_t{1} << 40;
 
 // Under the address sanitizer a read or write past the bytes asked for, or of a block given back, is
 // an error, as it would be with memory from malloc.
@@ -93,37 +90,13 @@ struct HeapHome {
 class HeapAllocator : public Allocator {
  public:
   BufferPtr allocate(std::size_t bytes) override {
-    if (bytes > kMaxBytes) return nullptr;
+    if (bytes > size_classes::kMaxBytes) return nullptr;
     void* block = system_allocate(bytes);
     if (!block) return nullptr;
     return make_buffer(block, bytes, HeapHome{});
   }
   AllocatorStats stats() const override { return {}; }
 };
-
-// Size classes: multiples of 64 bytes up to 1 KB, then 8 to each doubling, so that at most 1/8 is wasted.
-constexpr std::size_t kFineStep = 64;
-constexpr std::size_t kFineLimit = 1024;
-constexpr int kFineClasses = kFineLimit / kFineStep;
-constexpr int kStepsPerDoubling = 8;
-constexpr int kNumClasses = kFineClasses + kStepsPerDoubling * (std::bit_width(kMaxBytes) - std::bit_width(kFineLimit));
-
-// REQUIRES: bytes <= kMaxBytes.
-int class_of(std::size_t bytes) {
-  if (bytes <= kFineLimit) return bytes == 0 ? 0 : static_cast<int>((bytes - 1) / kFineStep);
-  const std::size_t last = bytes - 1;
-  const int doubling = std::bit_width(last) - std::bit_width(kFineLimit);
-  const auto eighth = static_cast<int>(last >> (std::bit_width(last) - 4)) - kStepsPerDoubling;
-  return kFineClasses + doubling * kStepsPerDoubling + eighth;
-}
-
-// Bytes of data in a block of the class.
-std::size_t class_bytes(int size_class) {
-  if (size_class < kFineClasses) return (size_class + 1) * kFineStep;
-  const int doubling = (size_class - kFineClasses) / kStepsPerDoubling;
-  const int eighth = (size_class - kFineClasses) % kStepsPerDoubling;
-  return static_cast<std::size_t>(kStepsPerDoubling + 1 + eighth) * ((kFineLimit / kStepsPerDoubling) << doubling);
-}
 
 // The free lists and the account. Lives until the allocator is gone and every block is back.
 class PoolCore {
@@ -151,7 +124,7 @@ class PoolCore {
   }
 
   void give_back(void* block, int size_class) TUTTI_EXCLUDES(mu_) {
-    fence_data(block, 0, class_bytes(size_class));
+    fence_data(block, 0, size_classes::bytes_of(size_class));
     std::shared_ptr<PoolCore> last_owner;  // dropped after the lock: it may delete this
     MutexLock lock(mu_);
     free_[size_class] = new (block) FreeBlock{free_[size_class]};
@@ -179,7 +152,7 @@ class PoolCore {
   };
 
   static std::int64_t block_bytes(int size_class) {
-    return static_cast<std::int64_t>(kHeaderBytes + class_bytes(size_class));
+    return static_cast<std::int64_t>(kHeaderBytes + size_classes::bytes_of(size_class));
   }
 
   void lend(std::int64_t bytes) TUTTI_REQUIRES(mu_) {
@@ -194,21 +167,22 @@ class PoolCore {
       MutexLock lock(mu_);
       ++stats_.system_allocations;
       if (limit_bytes_ != 0) {
-        const std::int64_t room = static_cast<std::int64_t>(std::min(limit_bytes_, 2 * kMaxBytes)) - bytes;
+        const std::int64_t room =
+            static_cast<std::int64_t>(std::min(limit_bytes_, 2 * size_classes::kMaxBytes)) - bytes;
         if (stats_.bytes_reserved > room) trim_to(room);
         if (stats_.bytes_reserved > room) return nullptr;
       }
       stats_.bytes_reserved += bytes;
       lend(bytes);
     }
-    void* block = system_allocate(class_bytes(size_class));
+    void* block = system_allocate(size_classes::bytes_of(size_class));
     if (block) return block;
 
     {
       MutexLock lock(mu_);
       trim_to(0);
     }
-    block = system_allocate(class_bytes(size_class));
+    block = system_allocate(size_classes::bytes_of(size_class));
     if (block) return block;
 
     MutexLock lock(mu_);
@@ -219,7 +193,7 @@ class PoolCore {
 
   // Frees unused blocks, the largest first, until no more than `bytes` are reserved or none is left.
   void trim_to(std::int64_t bytes) TUTTI_REQUIRES(mu_) {
-    for (int size_class = kNumClasses - 1; size_class >= 0; --size_class) {
+    for (int size_class = size_classes::kCount - 1; size_class >= 0; --size_class) {
       while (free_[size_class]) {
         if (stats_.bytes_reserved <= bytes) return;
         FreeBlock* block = free_[size_class];
@@ -232,7 +206,7 @@ class PoolCore {
 
   const std::size_t limit_bytes_;
   mutable Mutex mu_;
-  std::array<FreeBlock*, kNumClasses> free_ TUTTI_GUARDED_BY(mu_) = {};
+  std::array<FreeBlock*, size_classes::kCount> free_ TUTTI_GUARDED_BY(mu_) = {};
   AllocatorStats stats_ TUTTI_GUARDED_BY(mu_);
   // Set while blocks are out and the allocator is gone.
   std::shared_ptr<PoolCore> self_ TUTTI_GUARDED_BY(mu_);
@@ -250,11 +224,11 @@ class PoolAllocator : public Allocator {
   ~PoolAllocator() override { core_->keep_until_returned(core_); }
 
   BufferPtr allocate(std::size_t bytes) override {
-    if (bytes > kMaxBytes) return nullptr;
-    const int size_class = class_of(bytes);
+    if (bytes > size_classes::kMaxBytes) return nullptr;
+    const int size_class = size_classes::class_of(bytes);
     void* block = core_->take(size_class);
     if (!block) return nullptr;
-    fence_data(block, bytes, class_bytes(size_class));
+    fence_data(block, bytes, size_classes::bytes_of(size_class));
     return make_buffer(block, bytes, PoolHome{core_.get(), size_class});
   }
   AllocatorStats stats() const override { return core_->stats(); }

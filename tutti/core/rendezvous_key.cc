@@ -48,11 +48,15 @@ Result<RendezvousKey> RendezvousKey::parse(std::string_view text) {
   return key;
 }
 
-std::string RendezvousKey::to_string() const {
+std::string RendezvousKey::prefix() const {
   char hex[17];
   std::snprintf(hex, sizeof hex, "%016llx", static_cast<unsigned long long>(send_incarnation));
-  return str_cat(send_device, ";", hex, ";", recv_device, ";", name, ";", frame, ":", iteration);
+  return str_cat(send_device, ";", hex, ";", recv_device, ";", name, ";");
 }
+
+std::string RendezvousKey::to_string() const { return prefix() + loop_position(frame, iteration); }
+
+std::string loop_position(std::uint64_t frame, std::int64_t iteration) { return str_cat(frame, ":", iteration); }
 
 std::string_view task_of(std::string_view device) {
   const std::size_t at = device.find("/device:");

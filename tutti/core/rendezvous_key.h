@@ -21,7 +21,12 @@ struct RendezvousKey {
   // kInvalidArgument, with the text, unless it has five parts and names two devices.
   static Result<RendezvousKey> parse(std::string_view text);
   std::string to_string() const;
+  // The part that is the same in every iteration of every loop; what follows it is loop_position().
+  std::string prefix() const;
 };
+
+// "FRAME:ITERATION", the last part of a key; "0:0" outside of loops.
+std::string loop_position(std::uint64_t frame, std::int64_t iteration);
 
 // The task's part of a device name: "/job:ps/replica:0/task:1" of "/job:ps/replica:0/task:1/device:CPU:0". A view of
 // `device`; empty when it names no task.

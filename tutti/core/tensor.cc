@@ -3,7 +3,10 @@
 #include <atomic>
 #include <cstring>
 #include <new>
+#include <typeinfo>
 #include <utility>
+
+#include "tutti/core/borrowed_buffer.h"
 
 namespace tutti {
 
@@ -145,6 +148,8 @@ std::size_t Tensor::bytes() const { return static_cast<std::size_t>(num_elements
 
 bool Tensor::unique() const {
   if (!buffer_ || buffer_.use_count() != 1) return false;
+  const Buffer& buffer = *buffer_;
+  if (typeid(buffer) == typeid(BorrowedBuffer)) return false;
     // use_count() is a relaxed read. The acquire puts what former holders did before they let go ahead of
     // what the caller does now. The thread sanitizer knows no fences, but sees the same order in a copy.
 #if defined(__SANITIZE_THREAD__)

@@ -42,11 +42,15 @@ class ClusterSpec {
   std::string to_string() const;
 
  private:
+  Result<const Tasks*> find(std::string_view job) const;
   std::map<std::string, Tasks> jobs_;
 };
 
 // "/job:ps/replica:0/task:1"
 std::string task_name(std::string_view job, int index);
+
+// Of each task, by its name.
+std::map<std::string, std::string> task_addresses(const ClusterSpec& cluster);
 
 // What TF_CONFIG says: the cluster and which task this process is.
 struct TaskConfig {

@@ -60,7 +60,7 @@ class Master : public MasterInterface {
 
  private:
   class Impl;
-  std::unique_ptr<Impl> impl_;
+  std::shared_ptr<Impl> impl_;  // shared with the calls that run
 };
 
 }  // namespace tutti

@@ -34,6 +34,19 @@ struct ServerOptions {
   std::function<void(const std::string& line)> log;
 };
 
+// How a client wants its session.
+struct ConnectOptions {
+  bool allow_soft_placement = false;
+  bool log_device_placement = false;
+  bool isolate_session_state = false;
+  std::vector<std::string> device_filters;
+  std::chrono::milliseconds operation_timeout{0};  // of each call; 0: no limit
+  // Waits for tasks that are not there yet; else kUnavailable at once.
+  bool wait_for_ready = true;
+  SecurityOptions security;
+  bool shared_memory = true;
+};
+
 // Thread-safe.
 class Server {
  public:
@@ -52,28 +65,21 @@ class Server {
   void join();
   // Ends what runs with kUnavailable, tells peers, waits for all of its threads. Idempotent.
   void stop();
-  // For clients in the same process: the way without a wire.
-  std::string in_process_target() const;
+  // The cluster under the addresses that its tasks got: for servers that were started on port 0 and told so by the
+  // others' target(). The tasks must be the same; kFailedPrecondition once another task was called.
+  Status set_addresses(const ClusterSpec& cluster);
+  // A session for a client in the same process: the way without a wire. May outlive the server, and fails then.
+  Result<std::unique_ptr<Session>> connect(Graph& graph, const ConnectOptions& options = {});
 
  private:
   class Impl;
-  explicit Server(std::unique_ptr<Impl> impl);
-  std::unique_ptr<Impl> impl_;
+  explicit Server(std::shared_ptr<Impl> impl);
+  std::shared_ptr<Impl> impl_;
 };
 
 // A session on the master at "grpc://host:port" (wherever that is, the fastest way to it is taken). `graph` must
-// outlive the session and may grow between runs. Waits for the master and its cluster at most `options.timeout`.
-struct ConnectOptions {
-  bool allow_soft_placement = false;
-  bool log_device_placement = false;
-  bool isolate_session_state = false;
-  std::vector<std::string> device_filters;
-  std::chrono::milliseconds operation_timeout{0};  // of each call; 0: no limit
-  // Waits for tasks that are not there yet; else kUnavailable at once.
-  bool wait_for_ready = true;
-  SecurityOptions security;
-  bool shared_memory = true;
-};
+// outlive the session and may grow between runs. Errors: kNotFound for another kind of target,
+// kInvalidArgument for an address without a port. Whether the master is there shows with the first call.
 Result<std::unique_ptr<Session>> connect(const std::string& target, Graph& graph, const ConnectOptions& options = {});
 
 // Destroys the state in these containers (all when none is named) on every task, and ends the master's sessions.

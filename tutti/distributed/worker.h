@@ -33,12 +33,17 @@ struct WorkerOptions {
 // A step begins here with the first message that names it, RunGraph or RecvTensor, and ends with CleanupGraph, or with
 // the session, or when its master is found gone. What it did not receive is dropped; what comes for it later is
 // kAborted.
+//
+// A step that fails is the Result's error, never RunGraphReply::status: where errors go into the body, the service puts
+// them there. Messages begin with the node; the task is for who collects them to add ("From TASK:\n"). Tasks that wait
+// for a value of the step get the error at once, with the task and marked as derived (derived_status.h).
 class Worker : public WorkerInterface {
  public:
   explicit Worker(WorkerOptions options);
   ~Worker() override;  // as stop()
 
-  // Ends everything with `cause`, waits for the steps to end, and refuses what comes later.
+  // Ends everything with `cause`, waits until every call was answered, and refuses what comes later. Not to be called
+  // from an answer.
   void stop(const Status& cause);
   // A task is gone, or came back as another incarnation: its sessions here, and the steps that wait for it, end with
   // `cause`.

@@ -28,11 +28,14 @@ Status check_versions(const tensorflow::VersionDef& versions) {
   return {};
 }
 
-tensorflow::GraphDef to_graph_def(const Graph& graph) {
+tensorflow::GraphDef to_graph_def(const Graph& graph, int first_id = 0) {
   tensorflow::GraphDef def;
   Status status = parse_message(graph.origin(), "origin", &def);
   TUTTI_CHECK(status.ok(), status);
-  for (const Node* node : graph.nodes()) write_node_def(*node, graph_input_name, def.add_node());
+  for (int id = first_id; id < graph.id_limit(); ++id) {
+    const Node* node = graph.node_by_id(id);
+    if (node != nullptr) write_node_def(*node, graph_input_name, def.add_node());
+  }
   const FunctionLibrary& library = graph.library();
   for (const std::string& name : library.names()) {
     status = parse_message(library.serialized(name), name, def.mutable_library()->add_function());
@@ -58,11 +61,12 @@ Status import_graph_def(std::string_view bytes, Graph& graph, const ImportOption
   TUTTI_RETURN_IF_ERROR(importer.add_functions(def.library()));
   TUTTI_RETURN_IF_ERROR(importer.add_nodes(*def.mutable_node()));
   importer.keep_rest(std::move(def));
+  if (options.accept) TUTTI_RETURN_IF_ERROR(options.accept(graph));
   importer.commit();
   return {};
 }
 
-std::string export_graph_def(const Graph& graph) { return serialize(to_graph_def(graph)); }
+std::string export_graph_def(const Graph& graph, int first_id) { return serialize(to_graph_def(graph, first_id)); }
 
 std::string graph_def_text(const Graph& graph) {
   std::string text;

@@ -1,6 +1,7 @@
 // GraphDef in and out.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -10,6 +11,8 @@ namespace tutti {
 
 struct ImportOptions {
   std::string prefix;  // put before every name, with a '/'
+  // Called when everything was added; its error takes the addition back.
+  std::function<Status(Graph&)> accept = nullptr;
 };
 
 // Adds the nodes and functions of a serialised GraphDef. All or nothing: on an error `graph` keeps its
@@ -18,7 +21,8 @@ struct ImportOptions {
 Status import_graph_def(std::string_view bytes, Graph& graph, const ImportOptions& options = {});
 
 // Everything in the graph, with what we do not model (unknown fields, debug information) as it came.
-std::string export_graph_def(const Graph& graph);
+// `first_id`: of the nodes, those with this id or a higher one.
+std::string export_graph_def(const Graph& graph, int first_id = 0);
 // The same as text, for people.
 std::string graph_def_text(const Graph& graph);
 

@@ -21,6 +21,9 @@ struct PartitionOptions {
   std::string client_device;
   // What follows the source's name in the names of new nodes: "_S" between tasks, "_G" within one.
   std::string suffix = "_S";
+  // The first number after the suffix. Workers keep kernels by name for as long as a session lives, so a session goes
+  // on where its last cut ended.
+  std::int64_t first_number = 0;
 };
 
 // What one task runs.
@@ -49,15 +52,19 @@ struct Crossing {
 struct Partitioning {
   std::vector<Part> parts;  // in order of their names
   std::vector<Crossing> crossings;
+  std::int64_t next_number = 0;  // the first one not used
 };
 
 // Splits a body whose nodes all have an assigned device. Each edge between two parts becomes a `_Send` and a `_Recv`
 // with TensorFlow's attributes; one pair serves all readers of an output in a part. Control edges travel as an empty
 // tensor.
-// `_Arg`s become `_Recv`s and `_Retval`s `_Send`s on the client's device (client_terminated). v1 loops whose body spans
-// parts are given a loop of control nodes in each part that lacks one, so that every part knows when an iteration
-// begins. Nodes' `device` in the result is the assigned one. Errors name the node: a reference edge between parts, a
-// resource handle used in another task than its own.
+// `_Arg`s become `_Recv`s and `_Retval`s `_Send`s on the client's device (client_terminated); a feed that nothing reads
+// has no terminal. v1 loops whose body spans parts are given a loop of control nodes in each part that lacks one, so
+// that every part knows when an iteration begins. What enters a loop enters it in each part that reads it. Nodes'
+// `device` in the result is the assigned one, except that Switch and Exit go with their input and Enter and
+// NextIteration with their first reader, as in TensorFlow. Each part has the functions that it can reach. Errors name
+// the node: a reference edge between parts, a resource handle used in another part than its own, a loop across parts
+// without a LoopCond.
 Result<Partitioning> partition(const FunctionBody& body, const PartitionOptions& options);
 
 }  // namespace tutti

@@ -21,7 +21,7 @@ bool needs_frames(const internal::NodeTable& table) {
 }  // namespace
 
 Result<std::unique_ptr<Executable>> compile(FunctionBody body, const CompileOptions& options) {
-  TUTTI_ASSIGN_OR_RETURN(internal::NodeTable table, internal::NodeTable::create(std::move(body), *options.kernels));
+  TUTTI_ASSIGN_OR_RETURN(internal::NodeTable table, internal::NodeTable::create(std::move(body), options));
   if (needs_frames(table)) return internal::compile_frames(std::move(table), options);
   return internal::compile_segments(std::move(table), options);
 }

@@ -23,6 +23,8 @@ class Executable {
   // Whether a run can wait for something other than arithmetic.
   virtual bool may_block() const = 0;
   virtual int num_args() const = 0;
+  // What it runs, as the passes left it.
+  virtual const Graph& graph() const = 0;
   // Runs in `step`, starting on the calling thread. `done` is called exactly once with the results in order,
   // possibly before this returns, possibly on another thread. The executable and `step` must outlive that.
   // Another number of arguments than num_args() is an error.
@@ -47,6 +49,8 @@ struct CompileOptions {
   ThreadPool* pool = nullptr;       // continues runs after something they waited for; outlives them
   // Independent expensive nodes of one run may go to the pool's threads at the same time.
   bool parallel_nodes = false;
+  // Errors end in "\n\t [[{{node NAME}}]]", where TensorFlow's clients look for the node that failed.
+  bool mark_nodes = false;
 };
 
 // Errors name the node.

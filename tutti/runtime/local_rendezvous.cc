@@ -1,7 +1,6 @@
 #include "tutti/runtime/local_rendezvous.h"
 
 #include <algorithm>
-#include <optional>
 #include <unordered_set>
 #include <vector>
 
@@ -75,33 +74,45 @@ Status LocalRendezvous::send(const std::string& key, Tensor value, bool dead) {
 }
 
 void LocalRendezvous::recv(const std::string& key, Cancellation& cancellation, Done done) {
+  std::optional<Item> item;
+  Status status;
   std::uint64_t id = 0;
   {
     MutexLock lock(mu_);
+    status = status_;
+    // What is there already needs nobody who waits for it.
+    if (status.ok() && !cancellation.cancelled()) item = take(key);
     id = next_request_++;
   }
+  if (!status.ok()) return done(std::move(status), {}, false);
+  if (item) return done({}, std::move(item->value), item->dead);
   Request request{id, &cancellation, cancellation.register_callback([this, key, id] { withdraw(key, id); }),
                   std::move(done)};
-  Status status;
-  Item item{};
   {
     MutexLock lock(mu_);
     status = status_;
     // A callback that came before the request was entered has found nothing; it has set this first.
     if (status.ok() && (request.token == 0 || cancellation.cancelled())) status = cancellation.status();
     if (status.ok()) {
-      auto sent = sent_.find(key);
-      if (sent == sent_.end()) {
+      item = take(key);
+      if (!item) {
         asked_[key].push_back(std::move(request));
         return;
       }
-      item = std::move(sent->second.front());
-      waiting_bytes_ -= item.bytes;
-      sent->second.pop_front();
-      if (sent->second.empty()) sent_.erase(sent);
     }
   }
-  request.answer(status, std::move(item.value), item.dead);
+  if (!item) return request.answer(status, {}, false);
+  request.answer({}, std::move(item->value), item->dead);
+}
+
+std::optional<LocalRendezvous::Item> LocalRendezvous::take(const std::string& key) {
+  auto sent = sent_.find(key);
+  if (sent == sent_.end()) return std::nullopt;
+  Item item = std::move(sent->second.front());
+  waiting_bytes_ -= item.bytes;
+  sent->second.pop_front();
+  if (sent->second.empty()) sent_.erase(sent);
+  return item;
 }
 
 // Called by the request's cancellation.

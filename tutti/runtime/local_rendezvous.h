@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -42,6 +43,8 @@ class LocalRendezvous : public Rendezvous {
     void answer(const Status& status, Tensor value, bool dead);
   };
   void withdraw(const std::string& key, std::uint64_t id);
+  // The oldest value under `key`, if there is one.
+  std::optional<Item> take(const std::string& key) TUTTI_REQUIRES(mu_);
 
   const std::size_t limit_bytes_;
   Mutex mu_;

@@ -40,8 +40,15 @@ struct Callable {
   }
 };
 
-// How many steps may begin inside one another's callbacks on one thread.
-constexpr int kMaxChainedSteps = 32;
+void set_timeout(LocalStep& step, std::chrono::milliseconds timeout, Clock& clock) {
+  const TimePoint now = clock.now();
+  // One that lies beyond what the clock can count never comes. In the timeout's own unit, which cannot overflow.
+  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(TimePoint::max() - now);
+  if (timeout.count() <= 0 || timeout >= left) return;
+  step.cancel_when().reached(
+      clock, now + timeout,
+      deadline_exceeded("step ", step.step_id, " took longer than its limit of ", timeout.count(), " ms"));
+}
 
 Status closed_error() { return cancelled("Session::Close: the session is closed"); }
 
@@ -53,6 +60,7 @@ class LocalSession::Impl {
       : graph_(graph),
         runtime_(options.runtime ? options.runtime : std::make_shared<LocalRuntime>(options.threads)),
         same_ops_(options.ops->registry() == graph.shared_ops()),
+        passes_(options.passes),
         compiler_(graph, {.ops = options.ops,
                           .runtime = runtime_.get(),
                           .passes = options.passes,
@@ -81,6 +89,7 @@ class LocalSession::Impl {
   Graph& graph_;
   const std::shared_ptr<LocalRuntime> runtime_;
   const bool same_ops_;
+  const PassOptions passes_;
   internal::SessionCompiler compiler_;
   internal::ArenaPool arenas_;
   Cancellation cancellation_;
@@ -111,7 +120,7 @@ Result<Session::CallableId> LocalSession::Impl::make_callable(const Signature& s
       callable->feed_types.push_back(arg->output_types()[0].dtype);
       callable->feed_shapes.push_back(arg->output_shape(0));
     }
-    TUTTI_ASSIGN_OR_RETURN(callable->executable, compiler_.compile_body(std::move(body)));
+    TUTTI_ASSIGN_OR_RETURN(callable->executable, compiler_.compile_body(std::move(body), passes_));
   }
   MutexLock lock(mu_);
   const CallableId id = next_callable_++;
@@ -125,8 +134,12 @@ Result<std::shared_ptr<LocalStep>> LocalSession::Impl::begin_step(const RunOptio
     if (closed_) return closed_error();
     ++steps_;
   }
-  return std::make_shared<LocalStep>(next_step_.fetch_add(1, std::memory_order_relaxed), cancellation_, options,
-                                     compiler_.services(), arenas_.take(), runtime_->team());
+  StepStats* stats = options.metadata == nullptr ? nullptr : &options.metadata->step_stats;
+  auto step = std::make_shared<LocalStep>(next_step_.fetch_add(1, std::memory_order_relaxed), cancellation_,
+                                          compiler_.services(), arenas_.take(), runtime_->team(), stats);
+  if (options.cancellation != nullptr) step->cancel_when().cancelled(*options.cancellation);
+  set_timeout(*step, options.timeout, runtime_->clock());
+  return step;
 }
 
 void LocalSession::Impl::count_out() {
@@ -149,24 +162,12 @@ void LocalSession::Impl::run_callable(CallableId id, std::vector<Tensor> feeds, 
   if (!checked.ok()) return done(std::move(checked), {});
   Result<std::shared_ptr<LocalStep>> step = begin_step(options);
   if (!step.ok()) return done(step.status(), {});
-  auto start = [this, step = *std::move(step), callable = std::move(callable), feeds = std::move(feeds),
-                done = std::move(done)]() mutable {
-    step->start(callable->executable, std::move(feeds),
-                [this, done = std::move(done)](LocalStep& ended, Status status, std::vector<Tensor> results) {
-                  arenas_.give_back(ended.detach());
-                  done(std::move(status), std::move(results));
-                  count_out();
-                });
-  };
-  // A callback that starts the next step, in a step that never waits, is called by that step: the pool cuts the chain.
-  thread_local int depth = 0;
-  if (depth == kMaxChainedSteps) {
-    runtime_->pool().schedule(std::move(start));
-    return;
-  }
-  ++depth;
-  start();
-  --depth;
+  (*step)->start(callable->executable, std::move(feeds), runtime_->pool(),
+                 [this, done = std::move(done)](LocalStep& ended, Status status, std::vector<Tensor> results) {
+                   arenas_.give_back(ended.detach());
+                   done(std::move(status), std::move(results));
+                   count_out();
+                 });
 }
 
 Status LocalSession::Impl::release_callable(CallableId id) {
@@ -182,7 +183,7 @@ Result<std::string> LocalSession::Impl::partial_run_setup(const Signature& signa
     std::lock_guard lock(compiler_.mutex());
     TUTTI_ASSIGN_OR_RETURN(FunctionBody body, extract(signature));
     TUTTI_ASSIGN_OR_RETURN(partial, internal::PartialRun::create(signature, body, runtime_->devices()[0].to_string()));
-    TUTTI_ASSIGN_OR_RETURN(executable, compiler_.compile_body(std::move(body)));
+    TUTTI_ASSIGN_OR_RETURN(executable, compiler_.compile_body(std::move(body), passes_));
   }
   TUTTI_ASSIGN_OR_RETURN(std::shared_ptr<LocalStep> step, begin_step({}));
   std::shared_ptr<internal::PartialRun> shared = std::move(partial);
@@ -193,7 +194,7 @@ Result<std::string> LocalSession::Impl::partial_run_setup(const Signature& signa
   }
   step->rendezvous = &shared->rendezvous();
   shared->watch(*step->cancellation);
-  step->start(std::move(executable), {},
+  step->start(std::move(executable), {}, runtime_->pool(),
               [this, shared, handle](LocalStep& ended, Status status, const std::vector<Tensor>&) {
                 if (!status.ok()) drop_failed(handle, status);
                 shared->end(*ended.cancellation, std::move(status));

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 #include <string_view>
 
 #include "tutti/core/cancellation.h"
@@ -19,6 +20,8 @@ namespace tutti {
 class TaskGraph {
  public:
   virtual ~TaskGraph() = default;
+  // What is run, as the passes left it: a serialised GraphDef.
+  virtual std::string graph_def() const = 0;
 };
 
 struct TaskStep {
@@ -34,10 +37,12 @@ class TaskSession {
   using Done = std::function<void(Status)>;
 
   virtual ~TaskSession() = default;
-  // Compiles a GraphDef whose nodes all name devices of this task. Stateful kernels are shared with the session's other
-  // graphs, by node name. Errors name the node.
+  // Compiles a GraphDef whose nodes all name devices of this task, or none. Functions are shared by the session's
+  // graphs: an equal one may come again. So are stateful kernels, by node name. Errors name task and node.
   virtual Result<std::shared_ptr<const TaskGraph>> add_graph(std::string_view graph_def, const PassOptions& passes) = 0;
-  // Runs all of it, starting on the calling thread. `done` runs exactly once; errors carry the task and the node.
+  // Runs all of it, starting on the calling thread. `done` runs exactly once; the session may be destroyed in it.
+  // Errors name the node, first as `MatMul "dense/product": ` and last as TensorFlow's clients look for it:
+  // "\n\t [[{{node dense/product}}]]". Who reports them puts the task before that.
   virtual void run(const std::shared_ptr<const TaskGraph>& graph, const TaskStep& step, Done done) = 0;
 };
 
@@ -48,7 +53,7 @@ struct TaskSessionOptions {
   bool parallel_nodes = false;
 };
 
-// `runtime` must outlive it. REQUIRES of the destructor: no step runs.
+// `runtime` must outlive it and its steps. Steps that run when it is destroyed go on.
 std::unique_ptr<TaskSession> make_task_session(LocalRuntime& runtime, const TaskSessionOptions& options = {});
 
 }  // namespace tutti

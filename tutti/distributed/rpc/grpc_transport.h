@@ -2,6 +2,8 @@
 // methods are names, messages are bytes, so that tensors are never copied into a protobuf.
 #pragma once
 
+#include <cstddef>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -17,17 +19,21 @@ struct GrpcServerOptions {
   SecurityOptions security;
   ServerLimits limits;
   int threads = 0;  // that wait for calls and handle them; 0: one a core, at least 4
+  // Where refused peers are told of, one line at a time, once for each; null: standard error. Thread-safe.
+  std::function<void(const std::string& line)> log;
 };
 
 // Thread-safe.
 class GrpcServer {
  public:
-  // `handler` must outlive it. kUnknown "could not start gRPC server" when the address is taken.
+  // `handler` must outlive it. Errors: kUnknown "could not start gRPC server" when the address is taken or cannot be
+  // bound; kFailedPrecondition when it would be open to a network without security; kInvalidArgument for an address
+  // without a port; what reading the certificates gave.
   static Result<std::unique_ptr<GrpcServer>> start(const GrpcServerOptions& options, CallHandler& handler);
   ~GrpcServer();  // as stop()
   int port() const;
   // Takes no more calls, cancels those that are being handled, waits for their replies and joins the threads.
-  // Idempotent.
+  // Idempotent. Not from a handler or a reply.
   void stop();
 
  private:
@@ -36,7 +42,8 @@ class GrpcServer {
   std::unique_ptr<Impl> impl_;
 };
 
-// What the channels of a process share: completion threads. Outlives its channels. Thread-safe.
+// What the channels of a process share: completion threads. Thread-safe. Destroying it, not from a `done`, ends the
+// calls of its channels with kCancelled and waits for them; channels that are left fail every later call so.
 class GrpcClient {
  public:
   struct Options {
@@ -46,7 +53,8 @@ class GrpcClient {
   };
   explicit GrpcClient(Options options);
   ~GrpcClient();
-  // Does not connect yet. `task`: whom the peer's certificate must name; empty: nobody in particular.
+  // Does not connect yet. `task`: whom the peer's certificate must name; empty: nobody in particular. Certificates that
+  // cannot be read fail every call.
   std::shared_ptr<Channel> channel(const std::string& address, const std::string& task = {});
 
  private:

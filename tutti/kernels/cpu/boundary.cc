@@ -1,11 +1,11 @@
 #include "tutti/kernels/cpu/boundary.h"
 
 #include <cmath>
-#include <cstdio>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "tutti/core/rendezvous_key.h"
 #include "tutti/kernels/cpu/element.h"
 #include "tutti/kernels/cpu/number_types.h"
 #include "tutti/kernels/cpu/tensor_text.h"
@@ -137,23 +137,28 @@ class Assert : public Kernel {
   const std::int64_t summarize_;
 };
 
-// A cut edge, as the attributes of both its ends name it.
+// A cut edge, as the attributes of both its ends name it. Keys are long and made for every value that crosses: what is
+// constant of them is made once.
 class Edge {
  public:
   explicit Edge(const KernelInit& init)
-      : send_device_(init.attr<std::string>("send_device")),
-        incarnation_(init.attr<std::int64_t>("send_device_incarnation")),
-        recv_device_(init.attr<std::string>("recv_device")),
-        tensor_name_(init.attr<std::string>("tensor_name")) {}
-  std::string key(const KernelContext& ctx) const {
-    return rendezvous_key(send_device_, incarnation_, recv_device_, tensor_name_, ctx.loop());
+      : prefix_(RendezvousKey{
+            .send_device = init.attr<std::string>("send_device"),
+            .send_incarnation = static_cast<std::uint64_t>(init.attr<std::int64_t>("send_device_incarnation")),
+            .recv_device = init.attr<std::string>("recv_device"),
+            .name = init.attr<std::string>("tensor_name")}
+                    .prefix()),
+        outside_loops_(prefix_ + loop_position(0, 0)) {}
+  // `room` is for a key that has to be made.
+  const std::string& key(const KernelContext& ctx, std::string& room) const {
+    const LoopPosition loop = ctx.loop();
+    if (loop.frame == 0 && loop.iteration == 0) return outside_loops_;
+    return room = prefix_ + loop_position(loop.frame, loop.iteration);
   }
 
  private:
-  const std::string send_device_;
-  const std::int64_t incarnation_;
-  const std::string recv_device_;
-  const std::string tensor_name_;
+  const std::string prefix_;
+  const std::string outside_loops_;
 };
 
 Status no_rendezvous() { return failed_precondition("this step has no rendezvous to send to or receive from"); }
@@ -165,7 +170,8 @@ class Send : public Kernel {
     Rendezvous* rendezvous = ctx.step().rendezvous;
     if (rendezvous == nullptr) return no_rendezvous();
     const Tensor& value = ctx.input(0);
-    return rendezvous->send(edge_.key(ctx), value, !value.has_value());
+    std::string room;
+    return rendezvous->send(edge_.key(ctx, room), value, !value.has_value());
   }
 
  private:
@@ -179,7 +185,8 @@ class Recv : public AsyncKernel {
   void compute_async(KernelContext& ctx, Done done) override {
     Rendezvous* rendezvous = ctx.step().rendezvous;
     if (rendezvous == nullptr) return done(no_rendezvous());
-    rendezvous->recv(edge_.key(ctx), ctx.cancellation(),
+    std::string room;
+    rendezvous->recv(edge_.key(ctx, room), ctx.cancellation(),
                      [this, &ctx, done = std::move(done)](Status status, Tensor value, bool dead) {
                        if (status.ok() && !dead) status = receive(ctx, std::move(value));
                        done(std::move(status));
@@ -190,8 +197,9 @@ class Recv : public AsyncKernel {
   // A dead value leaves the output empty.
   Status receive(KernelContext& ctx, Tensor value) const {
     if (value.dtype() != dtype_) {
-      return internal_error("received ", dtype_name(value.dtype()), " for ", printable(edge_.key(ctx)), ", which is ",
-                            dtype_name(dtype_));
+      std::string room;
+      return internal_error("received ", dtype_name(value.dtype()), " for ", printable(edge_.key(ctx, room)),
+                            ", which is ", dtype_name(dtype_));
     }
     ctx.set_output(0, std::move(value));
     return {};
@@ -202,13 +210,6 @@ class Recv : public AsyncKernel {
 };
 
 }  // namespace
-
-std::string rendezvous_key(const std::string& send_device, std::int64_t incarnation, const std::string& recv_device,
-                           const std::string& tensor_name, const LoopPosition& loop) {
-  char hex[17];
-  std::snprintf(hex, sizeof hex, "%016llx", static_cast<unsigned long long>(incarnation));
-  return str_cat(send_device, ";", hex, ";", recv_device, ";", tensor_name, ";", loop.frame, ":", loop.iteration);
-}
 
 KernelFactory const_kernel() { return kernel_of<Const>(); }
 KernelFactory placeholder_kernel() { return kernel_of<Placeholder>(); }

@@ -1,8 +1,6 @@
 // Kernels at the edges of graphs: constants, placeholders, pass-throughs, checks, and the two ends of a cut edge.
 #pragma once
 
-#include <string>
-
 #include "tutti/kernels/kernel.h"
 
 namespace tutti::cpu {
@@ -21,12 +19,9 @@ KernelFactory check_numerics_kernel();
 // Tells the signs of infinities.
 KernelFactory check_numerics_v2_kernel();
 KernelFactory assert_kernel();
-// Attributes tensor_name, send_device, send_device_incarnation, recv_device give the key.
+// Attributes tensor_name, send_device, send_device_incarnation, recv_device and the place in loops, which is the same
+// at both ends, give the key (core/rendezvous_key.h).
 KernelFactory send_kernel();
 KernelFactory recv_kernel();
-// The key they meet at: "send device;incarnation;recv device;tensor name;frame:iteration". Both ends of a cut edge run
-// at the same place in loops.
-std::string rendezvous_key(const std::string& send_device, std::int64_t incarnation, const std::string& recv_device,
-                           const std::string& tensor_name, const LoopPosition& loop = {});
 
 }  // namespace tutti::cpu

@@ -128,6 +128,7 @@ class FrameExecutable : public Executable {
 
   bool may_block() const override { return table_.may_block; }
   int num_args() const override { return table_.num_args; }
+  const Graph& graph() const override { return *table_.graph; }
 
  private:
   void start(StepScope& step, std::vector<Tensor> args, Done done) const override;
@@ -383,7 +384,7 @@ void FrameExecution::drive() {
     for (const auto& call : ended) {
       if (!status_.ok()) continue;
       if (!call->status.ok()) {
-        fail(annotate(*plan_.table_.items[call->ready.item].node, call->status));
+        fail(plan_.table_.annotate(*plan_.table_.items[call->ready.item].node, call->status));
       } else {
         end_item(call->ready, call->outputs);
       }
@@ -407,7 +408,7 @@ void FrameExecution::run_ready(const Ready& ready) {
   }
   bool pending = false;
   Status status = run_kernel(ready, outputs, pending);
-  if (!status.ok()) return fail(annotate(*node.node, status));
+  if (!status.ok()) return fail(plan_.table_.annotate(*node.node, status));
   if (!pending) end_item(ready, outputs);
 }
 

@@ -1,51 +1,50 @@
 #include "tutti/runtime/internal/local_step.h"
 
 namespace tutti::internal {
+namespace {
 
-LocalStep::LocalStep(std::int64_t id, Cancellation& session, const RunOptions& options, const Services& s,
-                     std::unique_ptr<Allocator> arena, Team& kernel_team)
+// How many steps may begin inside one another's callbacks on one thread.
+constexpr int kMaxChainedSteps = 32;
+
+}  // namespace
+
+LocalStep::LocalStep(std::int64_t id, Cancellation& parent, const Services& s, std::unique_ptr<Allocator> arena,
+                     Team& kernel_team, StepStats* stats)
     : arena_(std::move(arena)),
-      own_cancellation_(std::in_place, session),
-      users_(options.cancellation),
-      metadata_(options.metadata) {
+      own_cancellation_(std::in_place, parent),
+      cancel_when_(std::in_place, *own_cancellation_),
+      stats_(stats) {
   step_id = id;
   cancellation = &*own_cancellation_;
   allocator = arena_.get();
   services = s;
   team = &kernel_team;
-  if (metadata_ != nullptr) trace = &own_trace_.emplace();
-  watch(options);
+  if (stats_ != nullptr) trace = &own_trace_.emplace();
 }
 
 LocalStep::~LocalStep() = default;
 
-void LocalStep::watch(const RunOptions& options) {
-  if (users_ != nullptr) {
-    users_token_ = users_->register_callback([this] { cancel(users_->status()); });
-    if (users_token_ == 0) cancel(users_->status());
-  }
-  const TimePoint now = services.clock->now();
-  // One that lies beyond what the clock can count never comes. In the timeout's own unit, which cannot overflow.
-  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(TimePoint::max() - now);
-  if (options.timeout.count() > 0 && options.timeout < left) {
-    timer_ = services.clock->call_at(now + options.timeout, [this, timeout = options.timeout] {
-      cancel(deadline_exceeded("step ", step_id, " took longer than its limit of ", timeout.count(), " ms"));
-    });
-  }
-}
-
-// After this neither the clock nor the user's cancellation refers to the step.
-void LocalStep::unwatch() {
-  if (timer_ != 0) services.clock->cancel_timer(timer_);
-  if (users_token_ != 0) users_->deregister(users_token_);
-}
-
-void LocalStep::start(std::shared_ptr<const Executable> executable, std::vector<Tensor> args, Done done) {
+void LocalStep::start(std::shared_ptr<const Executable> executable, std::vector<Tensor> args, ThreadPool& pool,
+                      Done done) {
   executable_ = std::move(executable);
+  // A callback that starts the next step, in a step that never waits, is called by that step: the pool cuts the chain.
+  thread_local int depth = 0;
+  if (depth == kMaxChainedSteps) {
+    pool.schedule([self = shared_from_this(), args = std::move(args), done = std::move(done)]() mutable {
+      self->run(std::move(args), std::move(done));
+    });
+    return;
+  }
+  ++depth;
+  run(std::move(args), std::move(done));
+  --depth;
+}
+
+void LocalStep::run(std::vector<Tensor> args, Done done) {
   executable_->run(*this, std::move(args),
                    [self = shared_from_this(), done = std::move(done)](Status status, std::vector<Tensor> results) {
-                     self->unwatch();
-                     if (self->trace != nullptr) self->metadata_->step_stats = self->trace->take(self->step_id);
+                     self->cancel_when_->stop();
+                     if (self->stats_ != nullptr) *self->stats_ = self->trace->take(self->step_id);
                      done(*self, self->explain(status), std::move(results));
                    });
 }
@@ -53,12 +52,13 @@ void LocalStep::start(std::shared_ptr<const Executable> executable, std::vector<
 Status LocalStep::explain(const Status& status) const {
   if (status.ok()) return status;
   const Status cause = own_cancellation_->status();
-  // A node that failed inside a function is the cause already.
-  if (cause.ok() || status.message().ends_with(cause.message())) return status;
+  // A node that failed inside a function, or that was told why it should end, has said so already.
+  if (cause.ok() || status.message().find(cause.message()) != std::string::npos) return status;
   return Status(cause.code(), str_cat(cause.message(), "; ", status.message()));
 }
 
 std::unique_ptr<Allocator> LocalStep::detach() {
+  cancel_when_.reset();
   own_cancellation_.reset();
   return std::move(arena_);
 }

@@ -1,23 +1,23 @@
-// One step of a local session.
+// One step on the own machine: of a local session, or of a task's part of a graph.
 #pragma once
 
-#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
 
+#include "tutti/core/cancel_when.h"
 #include "tutti/core/cancellation.h"
-#include "tutti/core/clock.h"
+#include "tutti/core/thread_pool.h"
 #include "tutti/kernels/kernel.h"
 #include "tutti/runtime/executor.h"
 #include "tutti/runtime/resource_store.h"
-#include "tutti/runtime/session.h"
+#include "tutti/runtime/step_stats.h"
 
 namespace tutti::internal {
 
-// Owns what a step needs and ends with it: cancellation, deadline, memory, trace.
+// Owns what a step needs and ends with it: cancellation, memory, trace.
 //
-//   auto step = make_shared<LocalStep>(...);  step->start(executable, args, done);
+//   auto step = make_shared<LocalStep>(...);  step->cancel_when().reached(...);  step->start(executable, args, done);
 //
 // `done` gets the step's status: when the step was cancelled, timed out or closed under its nodes, that cause
 // comes first and what the nodes said follows.
@@ -25,12 +25,16 @@ class LocalStep : public StepScope, public std::enable_shared_from_this<LocalSte
  public:
   using Done = std::function<void(LocalStep&, Status, std::vector<Tensor>)>;
 
-  // `session` is cancelled when the session closes; it, and what `options` points to, must outlive the step.
-  LocalStep(std::int64_t id, Cancellation& session, const RunOptions& options, const Services& services,
-            std::unique_ptr<Allocator> arena, Team& kernel_team);
+  // Ends early when `parent` is cancelled, which must outlive the step. What it did goes to `stats`, unless that is
+  // null.
+  LocalStep(std::int64_t id, Cancellation& parent, const Services& services, std::unique_ptr<Allocator> arena,
+            Team& kernel_team, StepStats* stats);
   ~LocalStep() override;
 
-  void start(std::shared_ptr<const Executable> executable, std::vector<Tensor> args, Done done);
+  // What else ends it, until it has ended. For before the start.
+  CancelWhen& cancel_when() { return *cancel_when_; }
+  // On the calling thread; from the pool where steps have been started too deep inside one another's `done`.
+  void start(std::shared_ptr<const Executable> executable, std::vector<Tensor> args, ThreadPool& pool, Done done);
   // Lets go of everything that belongs to the session, which may then be destroyed before the step is, and
   // gives the arena back. REQUIRES: the step has ended.
   std::unique_ptr<Allocator> detach();
@@ -38,17 +42,13 @@ class LocalStep : public StepScope, public std::enable_shared_from_this<LocalSte
   ResourceStore& step_resources() override;
 
  private:
-  void watch(const RunOptions& options);
-  void unwatch();
-  void cancel(Status cause) { own_cancellation_->cancel(std::move(cause)); }
+  void run(std::vector<Tensor> args, Done done);
   Status explain(const Status& status) const;
 
   std::unique_ptr<Allocator> arena_;
   std::optional<Cancellation> own_cancellation_;
-  Cancellation* const users_;
-  Cancellation::Token users_token_ = 0;
-  Clock::TimerId timer_ = 0;
-  RunMetadata* const metadata_;
+  std::optional<CancelWhen> cancel_when_;
+  StepStats* const stats_;
   std::optional<StepTrace> own_trace_;
   std::shared_ptr<const Executable> executable_;
   Mutex mu_;

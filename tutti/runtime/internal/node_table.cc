@@ -55,15 +55,16 @@ Result<NodeItem> make_item(const Node& node, const FunctionBody& body, KernelSou
 
 }  // namespace
 
-Result<NodeTable> NodeTable::create(FunctionBody body, KernelSource& kernels) {
+Result<NodeTable> NodeTable::create(FunctionBody body, const CompileOptions& options) {
   NodeTable table;
+  table.mark_nodes = options.mark_nodes;
   table.num_args = static_cast<int>(body.args.size());
   table.num_results = static_cast<int>(body.retvals.size());
   TUTTI_ASSIGN_OR_RETURN(std::vector<Node*> order, body.graph->topological_order());
   std::vector<int> item_of(body.graph->id_limit(), -1);
   for (std::size_t i = 0; i < order.size(); ++i) item_of[order[i]->id()] = static_cast<int>(i);
   for (Node* node : order) {
-    TUTTI_ASSIGN_OR_RETURN(NodeItem item, make_item(*node, body, kernels, table));
+    TUTTI_ASSIGN_OR_RETURN(NodeItem item, make_item(*node, body, *options.kernels, table));
     std::vector<InputEdge> inputs;
     for (std::size_t i = 0; i < node->inputs().size(); ++i) {
       const Output& from = node->inputs()[i];
@@ -137,6 +138,12 @@ Status dead_result(const NodeItem& retval) {
                           " has no value: it lies on a branch that was not taken");
 }
 
-Status annotate(const Node& node, const Status& status) { return status.with_context(node.describe()); }
+Status NodeTable::annotate(const Node& node, const Status& status) const {
+  Status named = status.with_context(node.describe());
+  // An error that came from another task names the node at fault, which this one is not.
+  constexpr std::string_view kMark = "[[{{node ";
+  if (!mark_nodes || named.message().find(kMark) != std::string::npos) return named;
+  return Status(named.code(), str_cat(named.message(), "\n\t ", kMark, printable(node.name()), "}}]]"));
+}
 
 }  // namespace tutti::internal

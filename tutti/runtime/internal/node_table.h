@@ -48,8 +48,11 @@ struct NodeTable {
   int num_results = 0;
   bool has_control_flow = false;
   bool may_block = false;
+  bool mark_nodes = false;  // see CompileOptions
 
-  static Result<NodeTable> create(FunctionBody body, KernelSource& kernels);
+  static Result<NodeTable> create(FunctionBody body, const CompileOptions& options);
+  // Puts `MatMul "dense/product": ` before a kernel's message, and the mark behind it.
+  Status annotate(const Node& node, const Status& status) const;
 };
 
 // The current value of the variable behind a reference, or kFailedPrecondition.
@@ -57,9 +60,6 @@ Status read_reference(const Value& value, Tensor* out);
 
 // What a run says whose result lies on an untaken branch.
 Status dead_result(const NodeItem& retval);
-
-// Puts `MatMul "dense/product": ` before a kernel's message.
-Status annotate(const Node& node, const Status& status);
 
 // Run a kernel; what it throws becomes a status. An asynchronous kernel that throws has not called `done`.
 Status compute(Kernel& kernel, KernelContext& context);

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 
-#include "tutti/kernels/cpu/boundary.h"
+#include "tutti/core/rendezvous_key.h"
 
 namespace tutti::internal {
 namespace {
 
 std::string key_of(const std::string& device, const std::string& tensor_name) {
-  return cpu::rendezvous_key(device, 0, device, tensor_name);
+  return RendezvousKey{.send_device = device, .recv_device = device, .name = tensor_name}.to_string();
 }
 
 // A node name made of a tensor's: kernels that send and receive are kept by name, so it must tell tensors apart.

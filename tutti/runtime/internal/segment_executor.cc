@@ -123,6 +123,7 @@ class SegmentExecutable : public Executable {
 
   bool may_block() const override { return table_.may_block; }
   int num_args() const override { return table_.num_args; }
+  const Graph& graph() const override { return *table_.graph; }
 
  private:
   void start(StepScope& step, std::vector<Tensor> args, Done done) const override;
@@ -441,7 +442,7 @@ Status Execution::begin_item(const Item& item) {
     if (item.is_transfer && !slots_[read.from].ref) continue;  // dead
     Status status = read_reference(slots_[read.from], &slots_[read.to].tensor);
     if (!status.ok()) [[unlikely]]
-      return annotate(*item.node, status);
+      return plan_.table_.annotate(*item.node, status);
   }
   return {};
 }
@@ -477,7 +478,7 @@ Status Execution::run_item(const Item& item) {
       if (step_->trace) [[unlikely]]
         step_->trace->record(*item.node, start, step_->trace->now());
       if (!status.ok()) [[unlikely]]
-        return annotate(*item.node, status);
+        return plan_.table_.annotate(*item.node, status);
       break;
     }
     case NodeKind::kAsyncKernel:
@@ -502,7 +503,7 @@ bool Execution::start_async(int segment, std::vector<int>& ready) {
       if (item.is_transfer && item.num_outputs > 0) end_receive(segment, item);
       end_item(item);
     } else {
-      status = annotate(*item.node, status);
+      status = plan_.table_.annotate(*item.node, status);
     }
     return end_segment(segment, status, next);
   };

@@ -26,7 +26,8 @@ class SessionCompiler::Kernels : public KernelSource {
   Kernels(SessionCompiler& compiler, std::string scope) : compiler_(compiler), scope_(std::move(scope)) {}
 
   Result<std::shared_ptr<Kernel>> kernel_for(const Node& node) override {
-    if (!node.op().has(kStateful)) return make(node);
+    // The ends of cut edges have effects but no state, and every cut names them anew.
+    if (!node.op().has(kStateful) || node.op().has(kTransfer)) return make(node);
     auto& kernels = compiler_.stateful_kernels_;
     const AttrValue* calls = node.find_attr(kInlinedFrom);
     KernelKey key{scope_, calls == nullptr ? "" : calls->to_string(), node.name()};
@@ -86,7 +87,8 @@ SessionCompiler::SessionCompiler(Graph& graph, Options options) : graph_(graph),
 SessionCompiler::~SessionCompiler() = default;
 
 Services SessionCompiler::services() {
-  return {.resources = &options_.runtime->resources(),
+  ResourceStore* own = options_.resources;
+  return {.resources = own != nullptr ? own : &options_.runtime->resources(),
           .functions = this,
           .clock = &options_.runtime->clock(),
           .files = &options_.runtime->files(),
@@ -94,14 +96,14 @@ Services SessionCompiler::services() {
           .task = options_.runtime->task_name()};
 }
 
-Result<std::shared_ptr<const Executable>> SessionCompiler::compile_body(FunctionBody body) {
+Result<std::shared_ptr<const Executable>> SessionCompiler::compile_body(FunctionBody body, const PassOptions& passes) {
   std::lock_guard lock(mu_);
-  return compile_in("", std::move(body), options_.parallel_nodes);
+  return compile_in("", std::move(body), passes);
 }
 
 Result<std::shared_ptr<const Executable>> SessionCompiler::compile_in(const std::string& scope, FunctionBody body,
-                                                                      bool parallel) {
-  TUTTI_RETURN_IF_ERROR(run_passes(body, options_.passes, *this));
+                                                                      const PassOptions& passes) {
+  TUTTI_RETURN_IF_ERROR(run_passes(body, passes, *this));
   PlacementOptions placement;
   placement.devices = options_.runtime->devices();
   placement.allow_soft_placement = options_.allow_soft_placement;
@@ -111,7 +113,13 @@ Result<std::shared_ptr<const Executable>> SessionCompiler::compile_in(const std:
   };
   TUTTI_RETURN_IF_ERROR(place(*body.graph, placement));
   Kernels kernels(*this, scope);
-  const CompileOptions options{.kernels = &kernels, .pool = &options_.runtime->pool(), .parallel_nodes = parallel};
+  // Functions run on their caller's thread: what runs beside what is decided in the outermost body. And of the nodes
+  // that an error went through, the one that users know is in it too.
+  const bool outermost = scope.empty();
+  const CompileOptions options{.kernels = &kernels,
+                               .pool = &options_.runtime->pool(),
+                               .parallel_nodes = outermost && options_.parallel_nodes,
+                               .mark_nodes = outermost && options_.mark_nodes};
   TUTTI_ASSIGN_OR_RETURN(std::unique_ptr<Executable> executable, compile(std::move(body), options));
   return std::shared_ptr<const Executable>(std::move(executable));
 }
@@ -141,9 +149,8 @@ Result<FunctionRunner::Handle> SessionCompiler::instantiate(const FunctionRef& f
   }
   // Before compiling, so that a recursive function finds itself.
   handles_.emplace(function.name, Instance{function, handle});
-  // Functions run on their caller's thread: what runs beside what is decided in the outermost body.
   Result<std::shared_ptr<const Executable>> executable =
-      compile_in(str_cat(function.name, "#", handle), std::move(body), false);
+      compile_in(str_cat(function.name, "#", handle), std::move(body), options_.passes);
   MutexLock functions_lock(functions_mu_);
   if (!executable.ok()) {
     return functions_[handle].failure =

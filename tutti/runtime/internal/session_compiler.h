@@ -21,10 +21,13 @@ class SessionCompiler : public FunctionRunner, private ConstantEvaluator {
   struct Options {
     std::shared_ptr<const OpTable> ops;
     LocalRuntime* runtime = nullptr;
-    PassOptions passes;
+    ResourceStore* resources = nullptr;  // null: the runtime's
+    PassOptions passes;                  // of functions
     bool allow_soft_placement = false;
     bool parallel_nodes = false;
+    bool mark_nodes = false;  // see CompileOptions
   };
+  // `graph` has the ops and the functions that bodies share.
   SessionCompiler(Graph& graph, Options options);
   ~SessionCompiler() override;
 
@@ -34,7 +37,7 @@ class SessionCompiler : public FunctionRunner, private ConstantEvaluator {
   // A function that could not be compiled is not tried again until this, since it may call one that was missing.
   void forget_failures();
 
-  Result<std::shared_ptr<const Executable>> compile_body(FunctionBody body);
+  Result<std::shared_ptr<const Executable>> compile_body(FunctionBody body, const PassOptions& passes);
 
   // FunctionRunner
   Result<Handle> instantiate(const FunctionRef& function) override;
@@ -67,7 +70,8 @@ class SessionCompiler : public FunctionRunner, private ConstantEvaluator {
   };
 
   Result<std::vector<Tensor>> evaluate(const Node& node, const std::vector<Tensor>& inputs) override;
-  Result<std::shared_ptr<const Executable>> compile_in(const std::string& scope, FunctionBody body, bool parallel);
+  Result<std::shared_ptr<const Executable>> compile_in(const std::string& scope, FunctionBody body,
+                                                       const PassOptions& passes);
   Result<std::shared_ptr<const Executable>> executable_of(Handle handle) const;
 
   Graph& graph_;

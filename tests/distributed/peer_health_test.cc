@@ -1,0 +1,245 @@
+#include "tutti/distributed/peer_health.h"
+
+#include <gtest/gtest.h>
+
+namespace tutti {
+namespace {
+
+using namespace std::chrono_literals;
+using Kind = PeerEvent::Kind;
+
+const std::string kPs = "/job:ps/replica:0/task:0";
+
+class PeerHealthTest : public testing::Test {
+ protected:
+  // Lets time pass in small steps and gives what happened.
+  PeerHealth::Events pass(Duration time) {
+    PeerHealth::Events all;
+    const TimePoint end = now_ + time;
+    while (now_ < end) {
+      now_ += 1ms;
+      for (auto& event : health_.tick(now_)) all.push_back(std::move(event));
+    }
+    return all;
+  }
+  static std::vector<PeerEvent> of_kind(const PeerHealth::Events& events, Kind kind) {
+    std::vector<PeerEvent> some;
+    for (const auto& event : events) {
+      if (event.kind == kind) some.push_back(event);
+    }
+    return some;
+  }
+  void make_alive(std::uint64_t incarnation = 7) {
+    (void)health_.watch(kPs, now_);
+    (void)health_.heard(kPs, incarnation, now_);
+    ASSERT_EQ(health_.state(kPs), PeerState::kAlive);
+  }
+
+  TimePoint now_ = TimePoint() + 1h;
+  PeerHealth health_;
+};
+
+TEST_F(PeerHealthTest, NobodyIsAskedWhomNobodyNeeds) {
+  EXPECT_EQ(health_.state(kPs), PeerState::kUnknown);
+  EXPECT_EQ(health_.incarnation(kPs), 0u);
+  EXPECT_TRUE(pass(1min).empty());
+  EXPECT_FALSE(health_.next_tick());
+}
+
+TEST_F(PeerHealthTest, AWatchedPeerIsAskedAtOnceAndOnlyOnce) {
+  const auto events = health_.watch(kPs, now_);
+  ASSERT_EQ(events.size(), 1u);
+  EXPECT_EQ(events[0].kind, Kind::kAsk);
+  EXPECT_EQ(health_.state(kPs), PeerState::kConnecting);
+  EXPECT_TRUE(health_.watch(kPs, now_).empty());
+}
+
+TEST_F(PeerHealthTest, AnswersAreHeartbeats) {
+  (void)health_.watch(kPs, now_);
+  const auto first = health_.heard(kPs, 7, now_);
+  ASSERT_EQ(first.size(), 1u);
+  EXPECT_EQ(first[0].kind, Kind::kAlive);
+  EXPECT_EQ(first[0].incarnation, 7u);
+  int asked = 0;
+  for (int i = 0; i < 100; ++i) {
+    for (const auto& event : pass(100ms)) {
+      ASSERT_EQ(event.kind, Kind::kAsk);
+      ++asked;
+      EXPECT_TRUE(health_.heard(kPs, 7, now_).empty());
+    }
+  }
+  EXPECT_EQ(asked, 40);  // 10 s
+  EXPECT_EQ(health_.state(kPs), PeerState::kAlive);
+}
+
+TEST_F(PeerHealthTest, SilenceIsSuspectedThenLostOnce) {
+  make_alive();
+  EXPECT_TRUE(of_kind(pass(599ms), Kind::kLost).empty());
+  EXPECT_EQ(health_.state(kPs), PeerState::kAlive);
+  (void)pass(1ms);
+  EXPECT_EQ(health_.state(kPs), PeerState::kSuspected);
+  EXPECT_TRUE(of_kind(pass(399ms), Kind::kLost).empty());
+  const auto lost = of_kind(pass(1ms), Kind::kLost);
+  ASSERT_EQ(lost.size(), 1u);
+  EXPECT_EQ(lost[0].task, kPs);
+  EXPECT_EQ(lost[0].cause.code(), Code::kUnavailable);
+  EXPECT_NE(lost[0].cause.message().find(kPs), std::string::npos);
+  EXPECT_NE(lost[0].cause.message().find("1000 ms"), std::string::npos);
+  EXPECT_EQ(health_.state(kPs), PeerState::kLost);
+  const auto later = pass(1min);
+  EXPECT_TRUE(of_kind(later, Kind::kLost).empty());
+  EXPECT_FALSE(of_kind(later, Kind::kAsk).empty());
+}
+
+TEST_F(PeerHealthTest, ASuspectThatAnswersIsAliveWithoutAWord) {
+  make_alive();
+  (void)pass(700ms);
+  EXPECT_TRUE(health_.heard(kPs, 7, now_).empty());
+  EXPECT_EQ(health_.state(kPs), PeerState::kAlive);
+  EXPECT_TRUE(of_kind(pass(900ms), Kind::kLost).empty());
+}
+
+TEST_F(PeerHealthTest, ALostPeerComesBackAsItself) {
+  make_alive();
+  (void)pass(2s);
+  const auto events = health_.heard(kPs, 7, now_);
+  ASSERT_EQ(events.size(), 1u);
+  EXPECT_EQ(events[0].kind, Kind::kAlive);
+}
+
+TEST_F(PeerHealthTest, AnotherIncarnationIsARestart) {
+  make_alive(7);
+  const auto events = health_.heard(kPs, 8, now_);
+  ASSERT_EQ(events.size(), 1u);
+  EXPECT_EQ(events[0].kind, Kind::kRestarted);
+  EXPECT_EQ(events[0].incarnation, 8u);
+  EXPECT_EQ(events[0].cause.code(), Code::kAborted);
+  EXPECT_NE(events[0].cause.message().find(kPs), std::string::npos);
+  EXPECT_EQ(health_.incarnation(kPs), 8u);
+}
+
+TEST_F(PeerHealthTest, ALostPeerMayComeBackRestarted) {
+  make_alive(7);
+  (void)pass(2s);
+  const auto events = health_.heard(kPs, 8, now_);
+  ASSERT_EQ(events.size(), 1u);
+  EXPECT_EQ(events[0].kind, Kind::kRestarted);
+}
+
+TEST_F(PeerHealthTest, LateMessagesOfADeadIncarnationAreNotBelieved) {
+  make_alive(7);
+  (void)health_.heard(kPs, 8, now_);
+  EXPECT_TRUE(health_.heard(kPs, 7, now_).empty());
+  EXPECT_EQ(health_.incarnation(kPs), 8u);
+  // Nor do they keep it alive.
+  for (int i = 0; i < 20; ++i) {
+    (void)pass(100ms);
+    (void)health_.heard(kPs, 7, now_);
+  }
+  EXPECT_EQ(health_.state(kPs), PeerState::kLost);
+  EXPECT_TRUE(health_.heard(kPs, 0, now_).empty());
+  EXPECT_EQ(health_.state(kPs), PeerState::kLost);
+}
+
+TEST_F(PeerHealthTest, AClosedConnectionAsksAtOnce) {
+  make_alive();
+  (void)pass(100ms);
+  const auto events = health_.connection_closed(kPs, now_);
+  ASSERT_EQ(events.size(), 1u);
+  EXPECT_EQ(events[0].kind, Kind::kAsk);
+  EXPECT_EQ(health_.state(kPs), PeerState::kSuspected);
+}
+
+TEST_F(PeerHealthTest, WhenNobodyListensAnyMoreItIsLostAtOnce) {
+  make_alive();
+  const auto events = health_.connection_failed(kPs, ConnectStage::kConnect, unavailable("refused"), now_);
+  ASSERT_EQ(events.size(), 1u);
+  EXPECT_EQ(events[0].kind, Kind::kLost);
+  EXPECT_NE(events[0].cause.message().find("refused"), std::string::npos);
+}
+
+TEST_F(PeerHealthTest, AFailedNameLookupWaitsForTheLease) {
+  make_alive();
+  EXPECT_TRUE(
+      of_kind(health_.connection_failed(kPs, ConnectStage::kNameLookup, unavailable("no name"), now_), Kind::kLost)
+          .empty());
+  const auto lost = of_kind(pass(1s), Kind::kLost);
+  ASSERT_EQ(lost.size(), 1u);
+  EXPECT_NE(lost[0].cause.message().find("no name"), std::string::npos);
+}
+
+TEST_F(PeerHealthTest, AMissingPeerIsSaidOnceWithTheReason) {
+  (void)health_.watch(kPs, now_);
+  PeerHealth::Events all;
+  for (int i = 0; i < 100; ++i) {
+    for (auto& event : pass(100ms)) {
+      if (event.kind == Kind::kAsk) {
+        for (auto& more :
+             health_.connection_failed(kPs, ConnectStage::kNameLookup, unavailable("no such host"), now_)) {
+          all.push_back(more);
+        }
+      }
+      all.push_back(event);
+    }
+  }
+  const auto missing = of_kind(all, Kind::kMissing);
+  ASSERT_EQ(missing.size(), 1u);
+  EXPECT_EQ(missing[0].cause.code(), Code::kUnavailable);
+  for (const char* part : {kPs.c_str(), "name lookup failed", "no such host"}) {
+    EXPECT_NE(missing[0].cause.message().find(part), std::string::npos) << missing[0].cause.message();
+  }
+  EXPECT_TRUE(of_kind(all, Kind::kLost).empty());
+  EXPECT_EQ(health_.state(kPs), PeerState::kConnecting);
+}
+
+TEST_F(PeerHealthTest, FailedConnectionsAreTriedLessAndLessOften) {
+  (void)health_.watch(kPs, now_);
+  std::vector<std::int64_t> gaps;
+  TimePoint last = now_;
+  (void)health_.connection_failed(kPs, ConnectStage::kConnect, unavailable("refused"), now_);
+  while (gaps.size() < 8) {
+    for (const auto& event : pass(1ms)) {
+      if (event.kind != Kind::kAsk) continue;
+      gaps.push_back((now_ - last) / 1ms);
+      last = now_;
+      (void)health_.connection_failed(kPs, ConnectStage::kConnect, unavailable("refused"), now_);
+    }
+  }
+  EXPECT_EQ(gaps, (std::vector<std::int64_t>{20, 40, 80, 160, 320, 500, 500, 500}));
+}
+
+TEST_F(PeerHealthTest, OneThatOnlyCallsIsListenedToButNotAsked) {
+  const auto events = health_.heard(kPs, 7, now_);
+  ASSERT_EQ(events.size(), 1u);
+  EXPECT_EQ(events[0].kind, Kind::kAlive);
+  const auto later = pass(5s);
+  EXPECT_TRUE(of_kind(later, Kind::kAsk).empty());
+  EXPECT_EQ(of_kind(later, Kind::kLost).size(), 1u);
+  EXPECT_FALSE(health_.next_tick());
+}
+
+TEST_F(PeerHealthTest, TicksComeWhenTheyAreSaidToBeNeeded) {
+  // The same history with a tick every millisecond and with ticks only when asked for.
+  PeerHealth lazy;
+  TimePoint now = now_;
+  make_alive();
+  (void)lazy.watch(kPs, now);
+  (void)lazy.heard(kPs, 7, now);
+  const auto eager_events = pass(5s);
+  PeerHealth::Events lazy_events;
+  while (lazy.next_tick() && *lazy.next_tick() <= now_) {
+    for (auto& event : lazy.tick(*lazy.next_tick())) lazy_events.push_back(std::move(event));
+  }
+  ASSERT_EQ(eager_events.size(), lazy_events.size());
+  for (std::size_t i = 0; i < eager_events.size(); ++i) EXPECT_EQ(eager_events[i].kind, lazy_events[i].kind) << i;
+}
+
+TEST(ConnectStageTest, IsReadFromTheStatus) {
+  EXPECT_EQ(connect_stage(unavailable("DNS resolution failed for nowhere:1")), ConnectStage::kNameLookup);
+  EXPECT_EQ(connect_stage(unavailable("failed to connect to all addresses")), ConnectStage::kConnect);
+  EXPECT_EQ(connect_stage(unavailable("Ssl handshake failed: SSL_ERROR_SSL")), ConnectStage::kHandshake);
+  EXPECT_EQ(connect_stage(Status(Code::kUnauthenticated, "wrong token")), ConnectStage::kHandshake);
+}
+
+}  // namespace
+}  // namespace tutti

@@ -1,0 +1,61 @@
+// A peer that speaks TCP, and HTTP/2 as far as it is told to.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "tutti/core/mutex.h"
+
+namespace tutti::test {
+
+// To a port of this host. Moves, does not copy.
+class RawConnection {
+ public:
+  explicit RawConnection(int port);
+  explicit RawConnection(RawConnection&& other) noexcept;
+  ~RawConnection();
+
+  bool connected() const { return fd_ >= 0; }
+  // As far as the peer takes it; false when it has hung up.
+  bool send(std::string_view bytes);
+  // What arrives until the peer hangs up, `limit` bytes have come or nothing has for `quiet_ms`.
+  std::string receive(std::size_t limit, int quiet_ms);
+  // Waits until the peer hangs up.
+  bool wait_closed();
+
+ private:
+  int fd_ = -1;
+};
+
+// A port where nobody listens. Somebody may, later.
+int free_port();
+
+// The bytes of HTTP/2 that begin a connection.
+std::string http2_hello();
+// A whole unary call with an empty message.
+std::string http2_call(std::uint32_t stream, std::string_view method);
+
+// Passes bytes between one client and the server at `port`, and remembers what the client has sent.
+class RecordingProxy {
+ public:
+  explicit RecordingProxy(int port);
+  ~RecordingProxy();
+  int port() const { return port_; }
+  std::string sent() const;
+
+ private:
+  void run(int server_port);
+
+  int listener_ = -1;
+  int port_ = 0;
+  int stop_[2] = {-1, -1};  // a pipe; closing its end tells the thread to stop
+  mutable Mutex mu_;
+  std::string sent_ TUTTI_GUARDED_BY(mu_);
+  std::thread thread_;
+};
+
+}  // namespace tutti::test

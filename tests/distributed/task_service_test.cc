@@ -1,0 +1,164 @@
+#include "tutti/distributed/task_service.h"
+
+#include <gtest/gtest.h>
+
+namespace tutti {
+namespace {
+
+using namespace std::chrono_literals;
+
+const std::string kPs = "/job:ps/replica:0/task:0";
+const std::string kWorker = "/job:worker/replica:0/task:0";
+
+class OtherServices : public CallHandler {
+ public:
+  void handle(IncomingCall call, Reply reply) override {
+    methods.emplace_back(call.method);
+    reply({}, {});
+  }
+  std::vector<std::string> methods;
+};
+
+class TaskServiceTest : public testing::Test {
+ protected:
+  struct Answer {
+    int count = 0;
+    Status status;
+    Payload bytes;
+  };
+
+  TaskServiceTest() { make({}); }
+  ~TaskServiceTest() override { service_.reset(); }
+
+  void make(const std::string& token) {
+    TaskServiceOptions options;
+    options.hello.self = {.task = kPs, .incarnation = 42, .host_id = "h", .shm_name = "s"};
+    options.hello.token = token;
+    options.clock = &clock_;
+    options.heard = [this](const std::string& task, std::uint64_t incarnation) {
+      heard_.emplace_back(task, incarnation);
+    };
+    options.abandon = [this](const std::string& session) { abandoned_.push_back(session); };
+    options.log = [this](const std::string& line) { lines_.push_back(line); };
+    service_ = std::make_unique<TaskService>(options, others_);
+  }
+
+  std::shared_ptr<Answer> call(std::string_view method, Payload request, Cancellation* cancellation = nullptr,
+                               std::string peer_task = {}) {
+    auto answer = std::make_shared<Answer>();
+    service_->handle({method, std::move(request), std::move(peer_task), "ipv4:1.2.3.4:5", cancellation},
+                     [answer](Status status, Payload bytes) {
+                       ++answer->count;
+                       answer->status = std::move(status);
+                       answer->bytes = std::move(bytes);
+                     });
+    return answer;
+  }
+
+  ManualClock clock_;
+  OtherServices others_;
+  std::vector<std::pair<std::string, std::uint64_t>> heard_;
+  std::vector<std::string> abandoned_;
+  std::vector<std::string> lines_;
+  std::unique_ptr<TaskService> service_;
+};
+
+TEST_F(TaskServiceTest, OtherMethodsGoOn) {
+  EXPECT_TRUE(call("/tensorflow.WorkerService/GetStatus", {})->status.ok());
+  EXPECT_EQ(others_.methods, std::vector<std::string>{"/tensorflow.WorkerService/GetStatus"});
+}
+
+TEST_F(TaskServiceTest, HelloTellsWhoWeAreAndWhoCalled) {
+  const auto answer = call(kHelloMethod, encode(HelloRequest{.task = kWorker, .incarnation = 7, .to_task = kPs}));
+  HelloReply reply;
+  ASSERT_TRUE(answer->status.ok());
+  ASSERT_TRUE(decode(answer->bytes, reply).ok());
+  EXPECT_EQ(reply.task, kPs);
+  EXPECT_EQ(reply.incarnation, 42u);
+  EXPECT_EQ(heard_, (std::vector<std::pair<std::string, std::uint64_t>>{{kWorker, 7}}));
+}
+
+TEST_F(TaskServiceTest, GarbageIsRefused) {
+  EXPECT_EQ(call(kHelloMethod, Payload(std::string("\xff")))->status.code(), Code::kInvalidArgument);
+  EXPECT_EQ(call(kLeaseMethod, Payload(std::string("\xff")))->status.code(), Code::kInvalidArgument);
+}
+
+TEST_F(TaskServiceTest, TheSenderMustBeWhomItsCertificateNames) {
+  const Payload hello = encode(HelloRequest{.task = kWorker, .incarnation = 7});
+  EXPECT_EQ(call(kHelloMethod, hello, nullptr, kPs)->status.code(), Code::kUnauthenticated);
+  EXPECT_EQ(call(kHelloMethod, hello, nullptr, kPs)->status.code(), Code::kUnauthenticated);
+  EXPECT_EQ(lines_.size(), 1u);
+  EXPECT_EQ(call(kLeaseMethod, encode(LeaseRequest{.task = kWorker}), nullptr, kPs)->status.code(),
+            Code::kUnauthenticated);
+  EXPECT_TRUE(heard_.empty());
+  EXPECT_TRUE(call(kHelloMethod, hello, nullptr, kWorker)->status.ok());
+}
+
+TEST_F(TaskServiceTest, WithoutProofNobodyIsHeard) {
+  make("secret");
+  const auto answer = call(kHelloMethod, encode(HelloRequest{.task = kWorker, .incarnation = 7}));
+  HelloReply reply;
+  ASSERT_TRUE(decode(answer->bytes, reply).ok());
+  EXPECT_FALSE(reply.challenge.empty());
+  EXPECT_TRUE(heard_.empty());
+}
+
+TEST_F(TaskServiceTest, AHeartbeatIsAnsweredAtOnce) {
+  const auto answer = call(kLeaseMethod, encode(LeaseRequest{.task = kWorker, .incarnation = 7}));
+  LeaseReply reply;
+  ASSERT_EQ(answer->count, 1);
+  ASSERT_TRUE(decode(answer->bytes, reply).ok());
+  EXPECT_EQ(reply.incarnation, 42u);
+  EXPECT_EQ(heard_.size(), 1u);
+}
+
+TEST_F(TaskServiceTest, ALeaseIsHeldAndMustBeRenewed) {
+  Cancellation cancellation;
+  auto answer = call(kLeaseMethod, encode(LeaseRequest{.session_handle = "s1"}), &cancellation);
+  EXPECT_EQ(answer->count, 0);
+  clock_.advance(5s);
+  EXPECT_EQ(answer->count, 1);
+  EXPECT_TRUE(answer->status.ok());
+  clock_.advance(9s);
+  answer = call(kLeaseMethod, encode(LeaseRequest{.session_handle = "s1"}), &cancellation);
+  clock_.advance(5s);
+  EXPECT_EQ(answer->count, 1);
+  EXPECT_TRUE(abandoned_.empty());
+  clock_.advance(10s);
+  EXPECT_EQ(abandoned_, std::vector<std::string>{"s1"});
+}
+
+TEST_F(TaskServiceTest, AClientThatGoesAwayIsNoticed) {
+  Cancellation cancellation;
+  const auto answer = call(kLeaseMethod, encode(LeaseRequest{.session_handle = "s1"}), &cancellation);
+  cancellation.cancel(cancelled("gone"));
+  EXPECT_EQ(answer->count, 1);
+  EXPECT_TRUE(abandoned_.empty());
+  clock_.advance(1s);
+  EXPECT_EQ(abandoned_, std::vector<std::string>{"s1"});
+}
+
+TEST_F(TaskServiceTest, OneThatHasGoneAlreadyIsNoticedToo) {
+  Cancellation cancellation;
+  cancellation.cancel(cancelled("gone"));
+  EXPECT_EQ(call(kLeaseMethod, encode(LeaseRequest{.session_handle = "s1"}), &cancellation)->count, 1);
+  clock_.advance(1s);
+  EXPECT_EQ(abandoned_, std::vector<std::string>{"s1"});
+}
+
+TEST_F(TaskServiceTest, StoppingAnswersWhatIsHeld) {
+  Cancellation cancellation;
+  const auto answer = call(kLeaseMethod, encode(LeaseRequest{.session_handle = "s1"}), &cancellation);
+  service_->stop();
+  EXPECT_EQ(answer->count, 1);
+  EXPECT_EQ(answer->status.code(), Code::kUnavailable);
+  EXPECT_EQ(call(kLeaseMethod, encode(LeaseRequest{.session_handle = "s1"}), &cancellation)->status.code(),
+            Code::kUnavailable);
+  cancellation.cancel(cancelled("late"));
+  clock_.advance(1min);
+  EXPECT_EQ(answer->count, 1);
+  EXPECT_TRUE(abandoned_.empty());
+}
+
+}  // namespace
+}  // namespace tutti

@@ -1,0 +1,208 @@
+#include "tutti/runtime/task_session.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <future>
+
+#include "tutti/core/rendezvous_key.h"
+#include "tutti/graph/function.h"
+#include "tutti/graph/graph_def.h"
+#include "tutti/ops/array.h"
+#include "tutti/ops/builders.h"
+#include "tutti/ops/math.h"
+#include "tutti/runtime/local_rendezvous.h"
+
+namespace tutti {
+namespace {
+
+constexpr const char* kDevice = "/job:ps/replica:0/task:3/device:CPU:0";
+
+AttrMap edge(const std::string& name) {
+  return {{"tensor_name", name}, {"send_device", kDevice}, {"send_device_incarnation", 1}, {"recv_device", kDevice}};
+}
+
+std::string key(const std::string& name) {
+  return RendezvousKey{.send_device = kDevice, .send_incarnation = 1, .recv_device = kDevice, .name = name}.to_string();
+}
+
+// "v", in a slot of that name.
+Output variable_handle(Graph& graph) {
+  return add_op(graph, "VarHandleOp", {},
+                {{"dtype", DType::kFloat}, {"shape", PartialShape(Shape{})}, {"shared_name", "v"}}, "v")
+      ->output();
+}
+
+class TaskSessionTest : public ::testing::Test {
+ protected:
+  Node* send(Output value, const std::string& name) {
+    return add_op(value.graph(), "_Send", {value}, edge(name), "send");
+  }
+  Output scalar(Graph& graph, float value) { return constant(graph, Tensor::scalar(value)); }
+  std::shared_ptr<const TaskGraph> add(TaskSession& session, const Graph& graph) {
+    return session.add_graph(export_graph_def(graph), {}).value_or_throw();
+  }
+  Status run(TaskSession& session, const std::shared_ptr<const TaskGraph>& graph) {
+    Cancellation cancellation;
+    std::promise<Status> ended;
+    session.run(graph, {.id = 1, .rendezvous = &rendezvous_, .cancellation = &cancellation, .stats = &stats_},
+                [&ended](Status status) { ended.set_value(std::move(status)); });
+    return ended.get_future().get();
+  }
+  float received(const std::string& name) {
+    Cancellation at_once;
+    float value = NAN;
+    rendezvous_.recv(key(name), at_once, [&value](const Status& status, const Tensor& tensor, bool) {
+      if (status.ok()) value = tensor.scalar<float>();
+    });
+    at_once.cancel(cancelled("it was never sent"));
+    return value;
+  }
+  // Graphs that write and read the variable.
+  std::string writes(float value) {
+    Graph graph(builtin_ops());
+    add_op(graph, "AssignVariableOp", {variable_handle(graph), scalar(graph, value)}, {{"dtype", DType::kFloat}});
+    return export_graph_def(graph);
+  }
+  std::string reads() {
+    Graph graph(builtin_ops());
+    send(op1("ReadVariableOp", {variable_handle(graph)}, {{"dtype", DType::kFloat}}), "v:0");
+    return export_graph_def(graph);
+  }
+  Status run(TaskSession& session, const std::string& graph_def) {
+    return run(session, session.add_graph(graph_def, {}).value_or_throw());
+  }
+
+  LocalRuntime runtime_{{.intra_op_threads = 1, .inter_op_threads = 2, .job = "ps", .task = 3}};
+  LocalRendezvous rendezvous_;
+  StepStats stats_;
+};
+
+TEST_F(TaskSessionTest, RunsEverythingThatAGraphHas) {
+  auto session = make_task_session(runtime_);
+  Graph graph(builtin_ops());
+  send(scalar(graph, 2) + scalar(graph, 3), "five:0");
+  add_op(graph, "AssignVariableOp", {variable_handle(graph), scalar(graph, 4)}, {{"dtype", DType::kFloat}});
+  EXPECT_TRUE(run(*session, add(*session, graph)).ok());
+  EXPECT_EQ(received("five:0"), 5.0f);
+  EXPECT_EQ(stats_.step_id, 1);
+  EXPECT_FALSE(stats_.nodes.empty());
+  EXPECT_TRUE(run(*session, reads()).ok());
+  EXPECT_EQ(received("v:0"), 4.0f);
+}
+
+TEST_F(TaskSessionTest, SessionsShareTheTasksStateUnlessTheyAreIsolated) {
+  auto one = make_task_session(runtime_);
+  auto two = make_task_session(runtime_);
+  auto isolated = make_task_session(runtime_, {.isolated = true});
+  EXPECT_TRUE(run(*one, writes(1)).ok());
+  EXPECT_TRUE(run(*two, reads()).ok());
+  EXPECT_EQ(received("v:0"), 1.0f);
+  EXPECT_EQ(run(*isolated, reads()).code(), Code::kFailedPrecondition);
+  EXPECT_TRUE(run(*isolated, writes(2)).ok());
+  EXPECT_TRUE(run(*isolated, reads()).ok());
+  EXPECT_EQ(received("v:0"), 2.0f);
+  EXPECT_TRUE(run(*one, reads()).ok());
+  EXPECT_EQ(received("v:0"), 1.0f);
+}
+
+TEST_F(TaskSessionTest, GraphsNameTheirCutEdgesAnew) {
+  auto session = make_task_session(runtime_);
+  for (const std::string name : {"first", "second"}) {
+    Graph graph(builtin_ops());
+    send(scalar(graph, 1), name);
+    ASSERT_TRUE(run(*session, add(*session, graph)).ok());
+    EXPECT_EQ(received(name), 1.0f) << "a node \"send\" was there before";
+  }
+}
+
+TEST_F(TaskSessionTest, DevicesAreOfThisTaskOrNone) {
+  auto session = make_task_session(runtime_);
+  for (const char* device : {"", "/device:CPU:0", "/job:ps/task:3", kDevice}) {
+    Graph graph(builtin_ops());
+    auto scope = graph.device_scope(device);
+    send(scalar(graph, 1), "x");
+    EXPECT_TRUE(run(*session, add(*session, graph)).ok()) << device;
+  }
+  Graph graph(builtin_ops());
+  auto scope = graph.device_scope("/job:ps/task:4");
+  send(scalar(graph, 1), "x");
+  const Status status = session->add_graph(export_graph_def(graph), {}).status();
+  EXPECT_EQ(status.code(), Code::kInvalidArgument);
+  for (const char* part : {"/job:ps/replica:0/task:3", "/task:4", "Const"}) {
+    EXPECT_NE(status.message().find(part), std::string::npos) << part << " in " << status.to_string();
+  }
+  EXPECT_EQ(session->add_graph("not a graph", {}).status().code(), Code::kInvalidArgument);
+}
+
+TEST_F(TaskSessionTest, GraphsShareFunctions) {
+  auto session = make_task_session(runtime_);
+  for (float value : {2.0f, 3.0f}) {
+    Graph graph(builtin_ops());
+    FunctionBody body = make_function_body(graph, {DType::kFloat});
+    set_results(body, {square(body.args[0]->output())});
+    ASSERT_TRUE(graph.library().add("f", body).ok());
+    send(add_op(graph, "f", {scalar(graph, value)})->output(), "f:0");
+    ASSERT_TRUE(run(*session, add(*session, graph)).ok());
+    EXPECT_EQ(received("f:0"), value * value);
+  }
+  Graph graph(builtin_ops());
+  FunctionBody body = make_function_body(graph, {DType::kFloat});
+  set_results(body, {neg(body.args[0]->output())});
+  ASSERT_TRUE(graph.library().add("f", body).ok());
+  EXPECT_EQ(session->add_graph(export_graph_def(graph), {}).status().code(), Code::kAlreadyExists);
+}
+
+TEST_F(TaskSessionTest, ErrorsNameTheNodeForPeopleAndForClients) {
+  auto session = make_task_session(runtime_);
+  Graph graph(builtin_ops());
+  send(op1("CheckNumerics", {scalar(graph, INFINITY)}, {{"message", "so"}}, "layer/check"), "x");
+  const Status status = run(*session, add(*session, graph));
+  EXPECT_EQ(status, invalid_argument("CheckNumerics \"layer/check\": so : Tensor had Inf values",
+                                     "\n\t [[{{node layer/check}}]]"));
+}
+
+TEST_F(TaskSessionTest, AnErrorOfAnotherTaskKeepsItsNode) {
+  auto session = make_task_session(runtime_);
+  Graph graph(builtin_ops());
+  AttrMap attrs = edge("x");
+  attrs["tensor_type"] = DType::kFloat;
+  add_op(graph, "_Recv", {}, attrs, "recv");
+  rendezvous_.abort(aborted("Foo \"there\": bad\n\t [[{{node there}}]]"));
+  EXPECT_EQ(run(*session, add(*session, graph)), aborted("_Recv \"recv\": Foo \"there\": bad\n\t [[{{node there}}]]"));
+}
+
+TEST_F(TaskSessionTest, ACancelledStepTellsTheCause) {
+  auto session = make_task_session(runtime_);
+  Graph graph(builtin_ops());
+  AttrMap attrs = edge("x");
+  attrs["tensor_type"] = DType::kFloat;
+  add_op(graph, "_Recv", {}, attrs, "recv");
+  Cancellation cancellation;
+  std::promise<Status> ended;
+  session->run(add(*session, graph), {.id = 1, .rendezvous = &rendezvous_, .cancellation = &cancellation},
+               [&ended](Status status) { ended.set_value(std::move(status)); });
+  session.reset();  // the step goes on
+  cancellation.cancel(cancelled("not needed"));
+  const Status status = ended.get_future().get();
+  EXPECT_EQ(status.code(), Code::kCancelled);
+  EXPECT_NE(status.message().find("not needed"), std::string::npos) << status.to_string();
+}
+
+TEST_F(TaskSessionTest, GivesTheGraphThatItRuns) {
+  auto session = make_task_session(runtime_);
+  Graph graph(builtin_ops());
+  send(scalar(graph, 2) + scalar(graph, 3), "five:0");
+  const std::string bytes = export_graph_def(graph);
+  Graph as_it_came(builtin_ops());
+  Graph folded(builtin_ops());
+  const PassOptions none{
+      .fold_constants = false, .merge_common_subexpressions = false, .fuse = false, .inline_functions = false};
+  throw_if_error(import_graph_def(session->add_graph(bytes, none).value_or_throw()->graph_def(), as_it_came));
+  throw_if_error(import_graph_def(session->add_graph(bytes, {}).value_or_throw()->graph_def(), folded));
+  EXPECT_EQ(as_it_came.num_nodes(), 4);
+  EXPECT_EQ(folded.num_nodes(), 2);
+}
+
+}  // namespace
+}  // namespace tutti

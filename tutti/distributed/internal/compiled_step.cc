@@ -1,0 +1,110 @@
+#include "tutti/distributed/internal/compiled_step.h"
+
+#include <algorithm>
+
+#include "tutti/distributed/internal/gather.h"
+#include "tutti/distributed/internal/step_errors.h"
+
+namespace tutti::internal {
+
+CompiledStep::CompiledStep(Setup setup)
+    : session_(std::move(setup.session)),
+      optimize_(setup.optimize),
+      feeds_(std::move(setup.feeds)),
+      needs_(std::move(setup.needs)),
+      parts_(std::move(setup.parts)),
+      graph_defs_(std::move(setup.graph_defs)) {}
+
+Status CompiledStep::check_feed(std::size_t index, const Tensor& value) const {
+  const FeedInfo& feed = feeds_[index];
+  if (value.dtype() != feed.dtype) {
+    return invalid_argument("feed \"", printable(feed.name), "\": expected ", dtype_name(feed.dtype), ", got ",
+                            dtype_name(value.dtype()));
+  }
+  if (!feed.shape.compatible_with(value.shape())) {
+    return invalid_argument("feed \"", printable(feed.name), "\": shape ", value.shape(), " does not fit ", feed.shape);
+  }
+  return {};
+}
+
+Status CompiledStep::check_feeds(const std::vector<Tensor>& feeds) const {
+  if (feeds.size() != feeds_.size()) {
+    return invalid_argument("the step takes ", feeds_.size(), " feeds, but got ", feeds.size());
+  }
+  for (std::size_t i = 0; i < feeds.size(); ++i) TUTTI_RETURN_IF_ERROR(check_feed(i, feeds[i]));
+  return {};
+}
+
+bool CompiledStep::uses(const std::string& task) const {
+  return std::any_of(parts_.begin(), parts_.end(), [&](const CompiledPart& part) { return part.task == task; });
+}
+
+std::vector<std::string> CompiledStep::tasks() const {
+  std::vector<std::string> tasks;
+  for (const CompiledPart& part : parts_) tasks.push_back(part.task);
+  return tasks;
+}
+
+void CompiledStep::when_registered(std::function<void(Status)> ready) {
+  if (!ready_.load(std::memory_order_acquire)) {
+    MutexLock lock(mu_);
+    if (state_ == State::kRegistering) {
+      waiting_.push_back(std::move(ready));
+      return;
+    }
+    if (state_ == State::kIdle) {
+      state_ = State::kRegistering;
+      waiting_.push_back(std::exchange(ready, nullptr));
+    }
+  }
+  if (ready != nullptr) return ready({});
+  register_parts();
+}
+
+void CompiledStep::register_parts() {
+  if (cancellation_.cancelled()) return end_registration(cancellation_.status());
+  std::vector<std::size_t> missing;
+  for (std::size_t i = 0; i < parts_.size(); ++i) {
+    if (parts_[i].graph_handle.empty()) missing.push_back(i);
+  }
+  auto gather = std::make_shared<Gather>(
+      missing.size(), [self = shared_from_this()](const Status& status) { self->end_registration(status); });
+  for (std::size_t i : missing) {
+    register_part(i, [gather](Status status) { gather->answer(std::move(status)); });
+  }
+}
+
+void CompiledStep::register_part(std::size_t index, std::function<void(Status)> answered) {
+  CompiledPart& part = parts_[index];
+  RegisterGraphRequest request{.session_handle = session_,
+                               .create_worker_session_called = true,
+                               .graph_def = graph_defs_[index],
+                               .optimize = optimize_};
+  part.worker->register_graph(
+      std::move(request), {.cancellation = &cancellation_},
+      [self = shared_from_this(), index, answered = std::move(answered)](Result<RegisterGraphReply> reply) {
+        CompiledPart& part = self->parts_[index];
+        if (!reply.ok()) return answered(from_task(part.task, reply.status()));
+        if (reply->graph_handle.empty()) {
+          return answered(internal_error(part.task, " registered a graph without giving it a handle"));
+        }
+        part.graph_handle = std::move(reply->graph_handle);
+        self->graph_defs_[index] = {};
+        answered({});
+      });
+}
+
+void CompiledStep::end_registration(const Status& status) {
+  // What ended it, rather than how the calls took it.
+  const Status result = status.ok() || !cancellation_.cancelled() ? status : cancellation_.status();
+  std::vector<std::function<void(Status)>> waiting;
+  {
+    MutexLock lock(mu_);
+    state_ = result.ok() ? State::kReady : State::kIdle;
+    ready_.store(result.ok(), std::memory_order_release);
+    waiting.swap(waiting_);
+  }
+  for (auto& ready : waiting) ready(result);
+}
+
+}  // namespace tutti::internal

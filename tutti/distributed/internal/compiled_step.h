@@ -1,0 +1,81 @@
+// A signature as its tasks know it: cut into parts that were registered there.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tutti/core/cancellation.h"
+#include "tutti/core/mutex.h"
+#include "tutti/distributed/internal/master_graph.h"
+#include "tutti/distributed/worker_interface.h"
+
+namespace tutti::internal {
+
+// One task's share.
+struct CompiledPart {
+  std::string task;
+  std::shared_ptr<WorkerInterface> worker;
+  std::vector<Part::Terminal> feeds;
+  std::vector<int> fetches;  // of each of recv_keys, the index of the fetch
+  std::vector<std::string> recv_keys;
+  std::string graph_handle;  // once registered
+};
+
+// Idle -> registering -> ready, or back to idle when a part was refused: the next step tries again what is missing.
+// Shared by concurrent steps; constant once ready. Thread-safe.
+class CompiledStep : public std::enable_shared_from_this<CompiledStep> {
+ public:
+  struct Setup {
+    std::string session;
+    bool optimize = true;
+    std::vector<FeedInfo> feeds;
+    std::vector<std::vector<int>> needs;  // for each fetch, the feeds behind it
+    std::vector<CompiledPart> parts;      // in the order in which they are to be called
+    std::vector<std::string> graph_defs;  // of the parts
+  };
+  explicit CompiledStep(Setup setup);
+
+  // kInvalidArgument, with the feed, unless each is of the type and shape that the graph wants.
+  Status check_feeds(const std::vector<Tensor>& feeds) const;
+  Status check_feed(std::size_t index, const Tensor& value) const;
+  const std::vector<FeedInfo>& feeds() const { return feeds_; }
+  const std::vector<std::vector<int>>& needs() const { return needs_; }
+  std::size_t num_fetches() const { return needs_.size(); }
+  bool uses(const std::string& task) const;
+
+  // `ready` runs once, at once when all parts are registered; with an error when a part was refused.
+  void when_registered(std::function<void(Status)> ready);
+  // Ends what is being registered with `cause`; whoever asks later gets it too.
+  void cancel(Status cause) { cancellation_.cancel(std::move(cause)); }
+
+  // REQUIRES: registered.
+  const std::vector<CompiledPart>& parts() const { return parts_; }
+  std::vector<std::string> tasks() const;
+
+ private:
+  enum class State { kIdle, kRegistering, kReady };
+  void register_parts();
+  void register_part(std::size_t index, std::function<void(Status)> answered);
+  void end_registration(const Status& status);
+
+  const std::string session_;
+  const bool optimize_;
+  const std::vector<FeedInfo> feeds_;
+  const std::vector<std::vector<int>> needs_;
+  Cancellation cancellation_;
+  // Published when every handle is in parts_: who sees true may read them without the lock (release/acquire).
+  std::atomic<bool> ready_{false};
+
+  // Written by the one registration that runs, each part by its own answer; constant afterwards.
+  std::vector<CompiledPart> parts_;
+  std::vector<std::string> graph_defs_;  // emptied one by one as they are registered
+
+  Mutex mu_;
+  State state_ TUTTI_GUARDED_BY(mu_) = State::kIdle;
+  std::vector<std::function<void(Status)>> waiting_ TUTTI_GUARDED_BY(mu_);
+};
+
+}  // namespace tutti::internal

@@ -1,0 +1,26 @@
+// What a master's sessions have in common.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "tutti/core/clock.h"
+#include "tutti/distributed/internal/id_source.h"
+#include "tutti/ops/op_table.h"
+
+namespace tutti::internal {
+
+// Shared by a master and its sessions; constant but for the ids.
+struct MasterContext {
+  std::shared_ptr<const OpTable> ops;
+  Clock* clock;  // outlives everything that waits
+  std::function<void(const std::string& line)> log;
+  IdSource ids;
+
+  void say(const std::string& line) const {
+    if (log) log(line);
+  }
+};
+
+}  // namespace tutti::internal

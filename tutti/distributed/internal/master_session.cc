@@ -1,0 +1,285 @@
+#include "tutti/distributed/internal/master_session.h"
+
+#include <algorithm>
+
+namespace tutti::internal {
+namespace {
+
+Signature signature_of(const RunStepRequest& request) {
+  Signature signature;
+  for (const auto& [name, value] : request.feeds) signature.feeds.push_back(name);
+  signature.fetches = request.fetches;
+  signature.targets = request.targets;
+  return signature;
+}
+
+}  // namespace
+
+Status MasterSession::check_open() const {
+  return state_ == State::kOpen ? Status() : failed_precondition("Session is closed.");
+}
+
+Result<std::int64_t> MasterSession::extend(const ExtendSessionRequest& request) {
+  touch();
+  MutexLock graph_lock(graph_mu_);
+  {
+    MutexLock lock(mu_);
+    TUTTI_RETURN_IF_ERROR(check_open());
+  }
+  if (request.current_graph_version != version_) {
+    return aborted("Current version is ", version_, " but caller expected ", request.current_graph_version, ".");
+  }
+  TUTTI_RETURN_IF_ERROR(graph_->add(request.graph_def));
+  return ++version_;
+}
+
+Result<std::shared_ptr<const MasterSession::BoundStep>> MasterSession::bind(const RunStepRequest& request) {
+  std::string key = cache_key(request);
+  {
+    MutexLock lock(mu_);
+    auto it = bound_.find(key);
+    if (it != bound_.end()) return it->second;
+  }
+  return bind(std::move(key), signature_of(request));
+}
+
+Result<std::shared_ptr<const MasterSession::BoundStep>> MasterSession::bind(std::string key, const Signature& asked) {
+  {
+    MutexLock lock(mu_);
+    TUTTI_RETURN_IF_ERROR(check_open());
+    auto it = bound_.find(key);
+    if (it != bound_.end()) return it->second;
+  }
+  auto bound = std::make_shared<BoundStep>();
+  TUTTI_ASSIGN_OR_RETURN(bound->signature, canonical(asked));
+  TUTTI_ASSIGN_OR_RETURN(bound->compiled, compile(bound->signature.names));
+  MutexLock lock(mu_);
+  return bound_.emplace(std::move(key), std::move(bound)).first->second;
+}
+
+Result<std::shared_ptr<CompiledStep>> MasterSession::compile(const Signature& names) {
+  std::string key = cache_key(names);
+  MutexLock graph_lock(graph_mu_);
+  if (auto it = compiled_.find(key); it != compiled_.end()) return it->second;
+  TUTTI_ASSIGN_OR_RETURN(CutStep cut, graph_->cut(names));
+  CompiledStep::Setup setup{.session = setup_.handle,
+                            .optimize = setup_.config.optimize,
+                            .feeds = std::move(cut.feeds),
+                            .needs = std::move(cut.needs),
+                            .parts = {},
+                            .graph_defs = {}};
+  // The own task's last: it may run on the calling thread, while the others work already.
+  std::stable_partition(cut.parts.begin(), cut.parts.end(),
+                        [this](const CutStep::TaskPart& part) { return part.task != setup_.task; });
+  for (CutStep::TaskPart& part : cut.parts) {
+    auto worker = workers_.find(part.task);
+    if (worker == workers_.end()) return internal_error("a part of the step is for ", part.task, ", which is unknown");
+    CompiledPart compiled{.task = part.task,
+                          .worker = worker->second,
+                          .feeds = std::move(part.feeds),
+                          .fetches = {},
+                          .recv_keys = {},
+                          .graph_handle = {}};
+    for (Part::Terminal& fetch : part.fetches) {
+      compiled.fetches.push_back(fetch.index);
+      compiled.recv_keys.push_back(std::move(fetch.key));
+    }
+    setup.parts.push_back(std::move(compiled));
+    setup.graph_defs.push_back(std::move(part.graph_def));
+  }
+  auto compiled = std::make_shared<CompiledStep>(std::move(setup));
+  compiled_.emplace(std::move(key), compiled);
+  return compiled;
+}
+
+Status MasterSession::lost_cause(const CompiledStep& compiled) const {
+  for (const auto& [task, cause] : lost_) {
+    if (compiled.uses(task)) return cause;
+  }
+  return {};
+}
+
+std::optional<TimePoint> MasterSession::deadline_of(const CallOptions& options, const StepOptions& step) const {
+  const auto timeout = step.timeout.count() > 0 ? step.timeout : setup_.config.operation_timeout;
+  if (timeout.count() <= 0) return options.deadline;
+  return earlier(options.deadline, deadline_after(context_->clock->now(), timeout));
+}
+
+void MasterSession::start_step(const BoundStep& bound, std::vector<Tensor> feeds, const StepOptions& step_options,
+                               const CallOptions& options, bool register_only, MasterStep::Done done) {
+  auto step = std::make_shared<MasterStep>(context_, MasterStep::Setup{.session = setup_.handle,
+                                                                       .compiled = bound.compiled,
+                                                                       .options = step_options,
+                                                                       .deadline = deadline_of(options, step_options),
+                                                                       .cancellation = options.cancellation,
+                                                                       .register_only = register_only});
+  Status refused = register_only ? Status() : bound.compiled->check_feeds(feeds);
+  if (refused.ok()) {
+    MutexLock lock(mu_);
+    refused = check_open();
+    refused.update(lost_cause(*bound.compiled));
+    if (refused.ok()) {
+      ++active_;
+      steps_.insert(step);
+    }
+  }
+  if (!refused.ok()) return done(std::move(refused), {}, {});
+  std::weak_ptr<MasterStep> weak = step;  // which owns the callback
+  step->run(std::move(feeds), [self = shared_from_this(), weak, done = std::move(done)](
+                                  Status status, std::vector<Tensor> fetches, StepReport report) {
+    {
+      MutexLock lock(self->mu_);
+      self->steps_.erase(weak.lock());
+    }
+    done(std::move(status), std::move(fetches), std::move(report));
+    self->touch();
+    self->count_out();
+  });
+}
+
+void MasterSession::run(RunStepRequest request, const CallOptions& options, ReplyDone<RunStepReply> done) {
+  touch();
+  if (Status status = requests_.check(request.request_id, "RunStep"); !status.ok()) return done(std::move(status));
+  if (!request.partial_run_handle.empty()) return run_partial(std::move(request), options, std::move(done));
+  Result<std::shared_ptr<const BoundStep>> bound = bind(request);
+  if (!bound.ok()) return done(bound.status());
+  std::vector<Tensor> feeds(request.feeds.size());
+  for (std::size_t i = 0; i < feeds.size(); ++i) {
+    feeds[(*bound)->signature.feeds[i]] = std::move(request.feeds[i].second);
+  }
+  start_step(**bound, std::move(feeds), request.options, options, false,
+             [bound = *bound, names = std::move(request.fetches), done = std::move(done)](
+                 Status status, const std::vector<Tensor>& fetches, StepReport report) {
+               if (!status.ok()) return done(std::move(status));
+               RunStepReply reply;
+               reply.report = std::move(report);
+               reply.tensors.reserve(names.size());
+               for (std::size_t i = 0; i < names.size(); ++i) {
+                 reply.tensors.emplace_back(names[i], fetches[bound->signature.fetches[i]]);
+               }
+               done(std::move(reply));
+             });
+}
+
+void MasterSession::make_callable(MakeCallableRequest request, const CallOptions& options,
+                                  ReplyDone<MakeCallableReply> done) {
+  touch();
+  if (Status status = requests_.check(request.request_id, "MakeCallable"); !status.ok()) return done(std::move(status));
+  Result<std::shared_ptr<const BoundStep>> bound = bind(cache_key(request.signature), request.signature);
+  if (!bound.ok()) return done(bound.status());
+  start_step(**bound, {}, request.options, options, true,
+             [self = shared_from_this(), bound = *bound, step_options = request.options, done = std::move(done)](
+                 Status status, const std::vector<Tensor>&, const StepReport&) {
+               if (!status.ok()) return done(std::move(status));
+               MakeCallableReply reply;
+               {
+                 MutexLock lock(self->mu_);
+                 reply.handle = self->next_callable_++;
+                 self->callables_[reply.handle] = {bound, step_options};
+               }
+               done(reply);
+             });
+}
+
+void MasterSession::run_callable(RunCallableRequest request, const CallOptions& options,
+                                 ReplyDone<RunCallableReply> done) {
+  touch();
+  if (Status status = requests_.check(request.request_id, "RunCallable"); !status.ok()) return done(std::move(status));
+  Callable callable;
+  {
+    MutexLock lock(mu_);
+    auto it = callables_.find(request.handle);
+    if (it != callables_.end()) callable = it->second;
+  }
+  if (callable.step == nullptr) {
+    return done(invalid_argument("Attempted to run callable after handle was released: ", request.handle));
+  }
+  const StepSignature& signature = callable.step->signature;
+  if (request.feeds.size() != signature.feeds.size()) {
+    return done(
+        invalid_argument("the callable takes ", signature.feeds.size(), " feeds, but got ", request.feeds.size()));
+  }
+  std::vector<Tensor> feeds(request.feeds.size());
+  for (std::size_t i = 0; i < feeds.size(); ++i) feeds[signature.feeds[i]] = std::move(request.feeds[i]);
+  start_step(*callable.step, std::move(feeds), callable.options, options, false,
+             [step = callable.step, done = std::move(done)](Status status, const std::vector<Tensor>& fetches,
+                                                            StepReport report) {
+               if (!status.ok()) return done(std::move(status));
+               RunCallableReply reply;
+               reply.report = std::move(report);
+               reply.fetches.reserve(step->signature.fetches.size());
+               for (int index : step->signature.fetches) reply.fetches.push_back(fetches[index]);
+               done(std::move(reply));
+             });
+}
+
+void MasterSession::release_callable(std::int64_t handle) {
+  touch();
+  MutexLock lock(mu_);
+  callables_.erase(handle);
+}
+
+void MasterSession::partial_run_setup(PartialRunSetupRequest request, const CallOptions& options,
+                                      ReplyDone<PartialRunSetupReply> done) {
+  touch();
+  if (Status status = requests_.check(request.request_id, "PartialRunSetup"); !status.ok()) {
+    return done(std::move(status));
+  }
+  Result<std::shared_ptr<const BoundStep>> bound = bind(cache_key(request.signature), request.signature);
+  if (!bound.ok()) return done(bound.status());
+  start_step(**bound, {}, {}, options, true,
+             [self = shared_from_this(), bound = *bound, done = std::move(done)](
+                 Status status, const std::vector<Tensor>&, const StepReport&) {
+               if (!status.ok()) return done(std::move(status));
+               auto partial = std::make_shared<PartialStep>(self->context_, self->setup_.handle, bound->signature.names,
+                                                            bound->compiled);
+               PartialRunSetupReply reply;
+               {
+                 MutexLock lock(self->mu_);
+                 status = self->check_open();
+                 status.update(self->lost_cause(*bound->compiled));
+                 if (status.ok()) {
+                   reply.partial_run_handle = str_cat(self->next_partial_++);
+                   self->partials_[reply.partial_run_handle] = std::move(partial);
+                 }
+               }
+               if (!status.ok()) return done(std::move(status));
+               done(std::move(reply));
+             });
+}
+
+void MasterSession::run_partial(RunStepRequest request, const CallOptions& options, ReplyDone<RunStepReply> done) {
+  std::shared_ptr<PartialStep> partial;
+  Status refused;
+  {
+    MutexLock lock(mu_);
+    refused = check_open();
+    auto it = partials_.find(request.partial_run_handle);
+    if (it != partials_.end()) partial = it->second;
+    if (partial == nullptr) refused.update(invalid_argument("Must run 'setup' before performing partial runs!"));
+    if (!request.targets.empty()) refused.update(invalid_argument("Targets are not allowed in partial runs."));
+    if (refused.ok()) ++active_;
+  }
+  if (!refused.ok()) return done(std::move(refused));
+  partial->run(request.feeds, request.fetches, options.cancellation, deadline_of(options, request.options),
+               [self = shared_from_this(), partial, handle = request.partial_run_handle, names = request.fetches,
+                done = std::move(done)](Status status, std::vector<Tensor> fetches) {
+                 if (partial->over()) {
+                   MutexLock lock(self->mu_);
+                   self->partials_.erase(handle);
+                 }
+                 if (status.ok()) {
+                   RunStepReply reply;
+                   for (std::size_t i = 0; i < names.size(); ++i) {
+                     reply.tensors.emplace_back(names[i], std::move(fetches[i]));
+                   }
+                   done(std::move(reply));
+                 } else {
+                   done(std::move(status));
+                 }
+                 self->touch();
+                 self->count_out();
+               });
+}
+
+}  // namespace tutti::internal

@@ -1,0 +1,256 @@
+// A session's beginning and end.
+#include <algorithm>
+
+#include "tutti/core/device_name.h"
+#include "tutti/distributed/internal/gather.h"
+#include "tutti/distributed/internal/master_session.h"
+
+namespace tutti::internal {
+namespace {
+
+// As TensorFlow's: a worker that hangs must not keep a client from leaving.
+constexpr std::chrono::seconds kDeleteTimeout(10);
+
+}  // namespace
+
+MasterSession::MasterSession(std::shared_ptr<MasterContext> context, Setup setup)
+    : context_(std::move(context)), setup_(std::move(setup)) {
+  touch();
+}
+
+void MasterSession::create(std::string graph_def, const CallOptions& options, std::function<void(Status)> done) {
+  auto self = shared_from_this();
+  {
+    MutexLock lock(mu_);
+    ++active_;
+  }
+  graph_def_ = std::move(graph_def);
+  created_ = std::move(done);
+  const TimePoint start = context_->clock->now();
+  creation_watch_ = std::make_unique<CallWatch>(*context_->clock, options.cancellation, options.deadline);
+  Result<std::vector<FoundTask>> tasks = select_tasks(*setup_.directory, setup_.config.device_filters, setup_.task);
+  if (!tasks.ok()) return end_creation(tasks.status());
+  auto discovery = std::make_shared<Discovery>(
+      context_, "CreateSession", *std::move(tasks),
+      [self](Status status, auto tasks) { self->found(std::move(status), std::move(tasks)); });
+  {
+    MutexLock lock(mu_);
+    discovery_ = discovery;
+  }
+  if (creation_.cancelled()) discovery->cancel(creation_.status());
+  creation_watch_->start([self](const Status& cause) { self->abort_creation(cause); },
+                         [self, discovery, start] {
+                           const std::string missing = discovery->missing();
+                           self->abort_creation(deadline_exceeded("CreateSession did not end within ",
+                                                                  milliseconds(self->context_->clock->now() - start),
+                                                                  missing.empty() ? "" : ": no answer from ", missing));
+                         });
+  discovery->start();
+}
+
+void MasterSession::abort_creation(const Status& cause) {
+  creation_.cancel(cause);
+  std::shared_ptr<Discovery> discovery;
+  {
+    MutexLock lock(mu_);
+    discovery = discovery_;
+  }
+  if (discovery != nullptr) discovery->cancel(cause);
+}
+
+void MasterSession::found(Status status, std::vector<FoundTask> tasks) {
+  if (!status.ok()) return end_creation(std::move(status));
+  {
+    MutexLock lock(graph_mu_);
+    tasks_ = std::move(tasks);
+    for (const FoundTask& task : tasks_) workers_[task.task] = task.worker;
+  }
+  status = add_graph(std::exchange(graph_def_, {}));
+  if (!status.ok()) return end_creation(std::move(status));
+  create_worker_sessions();
+}
+
+Status MasterSession::add_graph(std::string graph_def) {
+  const std::vector<DeviceInfo>& own = tasks_.front().devices;
+  if (own.empty()) return internal_error(setup_.task, " has no devices");
+  MasterGraph::Options options{.ops = context_->ops,
+                               .devices = devices(),
+                               .client_device = own.front().name,
+                               .allow_soft_placement = setup_.config.allow_soft_placement,
+                               .log_placement = nullptr};
+  if (setup_.config.log_device_placement) options.log_placement = context_->log;
+  MutexLock lock(graph_mu_);
+  graph_ = std::make_unique<MasterGraph>(std::move(options));
+  return graph_->add(graph_def);
+}
+
+void MasterSession::create_worker_sessions() {
+  if (creation_.cancelled()) return end_creation(creation_.status());
+  const DeviceInfo& client = tasks_.front().devices.front();
+  auto gather = std::make_shared<Gather>(tasks_.size(), [self = shared_from_this()](Status status) {
+    if (!status.ok() && self->creation_.cancelled()) status = self->creation_.status();
+    self->end_creation(std::move(status));
+  });
+  for (const FoundTask& found : tasks_) {
+    Result<DeviceName> name = DeviceName::parse(found.task);
+    CreateWorkerSessionRequest request{
+        .session_handle = setup_.handle,
+        .cluster = setup_.cluster,
+        .job = name.ok() ? name->job.value_or("") : "",
+        .task = name.ok() ? name->task.value_or(0) : 0,
+        // Tasks of a client's own cluster may carry names that other clients' tasks carry too.
+        .isolate_session_state = setup_.config.isolate_session_state || !setup_.cluster.empty(),
+        .cluster_devices = {},
+        .master_task = setup_.task,
+        .master_incarnation = client.incarnation};
+    found.worker->create_worker_session(std::move(request), {.cancellation = &creation_},
+                                        [gather, task = found.task](const Result<EmptyMessage>& reply) {
+                                          gather->answer(reply.status().with_context(task));
+                                        });
+  }
+}
+
+void MasterSession::end_creation(Status status) {
+  creation_watch_->stop();
+  // Some may have been made, or may yet be.
+  if (!status.ok()) tell_workers(nullptr);
+  {
+    MutexLock lock(mu_);
+    if (status.ok()) {
+      for (const auto& [task, cause] : lost_) status.update(cause);
+    }
+    if (state_ == State::kCreating) state_ = status.ok() ? State::kOpen : State::kClosed;
+    if (status.ok() && state_ != State::kOpen) status = creation_.cancelled() ? creation_.status() : check_open();
+  }
+  touch();
+  std::exchange(created_, nullptr)(std::move(status));
+  count_out();
+}
+
+void MasterSession::lose_task(const std::string& task, const Status& cause) {
+  std::vector<std::shared_ptr<MasterStep>> steps;
+  std::vector<std::shared_ptr<PartialStep>> partials;
+  std::vector<std::shared_ptr<CompiledStep>> compiled;
+  bool creating = false;
+  {
+    MutexLock graph_lock(graph_mu_);
+    // While its tasks are being looked for, a lost one is waited for like any other.
+    if (!workers_.contains(task)) return;
+    MutexLock lock(mu_);
+    if (!lost_.emplace(task, cause).second) return;
+    for (const auto& step : steps_) {
+      if (step->uses(task)) steps.push_back(step);
+    }
+    for (const auto& [handle, partial] : partials_) {
+      if (partial->uses(task)) partials.push_back(partial);
+    }
+    for (const auto& [key, step] : compiled_) {
+      if (step->uses(task)) compiled.push_back(step);
+    }
+    creating = state_ == State::kCreating;
+  }
+  if (creating) creation_.cancel(cause);
+  for (const auto& step : steps) step->cancel(cause);
+  for (const auto& partial : partials) partial->cancel(cause);
+  for (const auto& step : compiled) step->cancel(cause);
+}
+
+void MasterSession::close(const Status& cause, bool wait_for_workers, std::function<void()> done) {
+  std::vector<std::shared_ptr<MasterStep>> steps;
+  std::vector<std::shared_ptr<PartialStep>> partials;
+  std::vector<std::shared_ptr<CompiledStep>> compiled;
+  bool first = false;
+  bool closed = false;
+  {
+    MutexLock graph_lock(graph_mu_);
+    MutexLock lock(mu_);
+    closed = state_ == State::kClosed && active_ == 0;
+    if (!closed) closed_.push_back(std::move(done));
+    first = !closed && state_ != State::kClosing;
+    if (first) {
+      wait_for_workers_ = wait_for_workers;
+      state_ = State::kClosing;
+      ++active_;  // until everything was told to end
+      steps.assign(steps_.begin(), steps_.end());
+      for (const auto& [handle, partial] : partials_) partials.push_back(partial);
+      for (const auto& [key, step] : compiled_) compiled.push_back(step);
+    }
+  }
+  if (closed) return done();
+  if (!first) return;
+  abort_creation(cause);
+  for (const auto& step : steps) step->cancel(cause);
+  for (const auto& partial : partials) partial->cancel(cause);
+  for (const auto& step : compiled) step->cancel(cause);
+  count_out();
+}
+
+void MasterSession::count_out() {
+  {
+    MutexLock lock(mu_);
+    if (--active_ > 0 || state_ != State::kClosing) return;
+  }
+  drained();
+}
+
+void MasterSession::drained() {
+  bool wait = false;
+  {
+    MutexLock lock(mu_);
+    wait = wait_for_workers_;
+  }
+  if (wait) return tell_workers([self = shared_from_this()] { self->end_closing(); });
+  tell_workers(nullptr);
+  end_closing();
+}
+
+void MasterSession::tell_workers(const std::function<void()>& answered) {
+  std::vector<FoundTask> tasks;
+  {
+    MutexLock lock(mu_);
+    // A task that is lost knows nothing of the session any more, or will not answer.
+    for (const FoundTask& found : tasks_) {
+      if (!lost_.contains(found.task)) tasks.push_back(found);
+    }
+  }
+  if (tasks.empty()) {
+    if (answered) answered();
+    return;
+  }
+  auto gather = std::make_shared<Gather>(tasks.size(), [answered](const Status&) {
+    if (answered) answered();
+  });
+  const CallOptions options{.deadline = context_->clock->now() + kDeleteTimeout};
+  for (const FoundTask& found : tasks) {
+    found.worker->delete_worker_session({.session_handle = setup_.handle}, options,
+                                        [gather](const Result<EmptyMessage>&) { gather->answer({}); });
+  }
+}
+
+void MasterSession::end_closing() {
+  std::vector<std::function<void()>> closed;
+  {
+    MutexLock lock(mu_);
+    state_ = State::kClosed;
+    closed.swap(closed_);
+  }
+  for (auto& done : closed) done();
+}
+
+std::vector<DeviceInfo> MasterSession::devices() const {
+  std::vector<DeviceInfo> devices;
+  for (const FoundTask& task : tasks_) devices.insert(devices.end(), task.devices.begin(), task.devices.end());
+  return devices;
+}
+
+void MasterSession::touch() {
+  last_used_.store(context_->clock->now().time_since_epoch().count(), std::memory_order_relaxed);
+}
+
+bool MasterSession::idle_since(TimePoint when) const {
+  if (last_used_.load(std::memory_order_relaxed) > when.time_since_epoch().count()) return false;
+  MutexLock lock(mu_);
+  return state_ == State::kOpen && active_ == 0;
+}
+
+}  // namespace tutti::internal

@@ -1,0 +1,164 @@
+#include "tutti/distributed/internal/master_step.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace tutti::internal {
+
+Status take_values(const CompiledPart& part, const std::vector<std::string>& recv_keys, NamedTensors& recvs,
+                   const std::function<void(std::size_t index, Tensor value)>& take) {
+  for (std::size_t i = 0; i < recv_keys.size(); ++i) {
+    // Usually they come as they were asked for.
+    auto found =
+        i < recvs.size() && recvs[i].first == recv_keys[i]
+            ? recvs.begin() + static_cast<std::ptrdiff_t>(i)
+            : std::find_if(recvs.begin(), recvs.end(), [&](const auto& entry) { return entry.first == recv_keys[i]; });
+    if (found == recvs.end()) {
+      return internal_error(part.task, " did not return \"", printable(recv_keys[i]), "\"");
+    }
+    take(i, std::move(found->second));
+  }
+  return {};
+}
+
+StepReport merge_reports(std::int64_t step_id, std::vector<RunGraphReply>& replies) {
+  StepReport merged;
+  merged.step_stats.step_id = step_id;
+  std::int64_t start = std::numeric_limits<std::int64_t>::max();
+  for (const RunGraphReply& reply : replies) {
+    if (!reply.report.step_stats.nodes.empty()) start = std::min(start, reply.report.step_stats.start_micros);
+  }
+  for (RunGraphReply& reply : replies) {
+    StepStats& stats = reply.report.step_stats;
+    for (NodeStats& node : stats.nodes) {
+      const std::int64_t later = (stats.start_micros - start) * 1000;
+      node.start_nanos += later;
+      node.end_nanos += later;
+      merged.step_stats.nodes.push_back(std::move(node));
+    }
+    for (std::string& graph : reply.report.partition_graphs) merged.partition_graphs.push_back(std::move(graph));
+  }
+  if (!merged.step_stats.nodes.empty()) merged.step_stats.start_micros = start;
+  return merged;
+}
+
+MasterStep::MasterStep(std::shared_ptr<MasterContext> context, Setup setup)
+    : context_(std::move(context)),
+      setup_(std::move(setup)),
+      id_(context_->ids.step_id()),
+      start_(context_->clock->now()),
+      watch_(*context_->clock, setup_.cancellation, setup_.deadline) {}
+
+void MasterStep::run(std::vector<Tensor> feeds, Done done) {
+  auto self = shared_from_this();
+  feeds_ = std::move(feeds);
+  done_ = std::move(done);
+  if (setup_.cancellation != nullptr || setup_.deadline) {
+    watch_.start([self](Status cause) { self->cancel(std::move(cause)); }, [self] { self->expire(); });
+    MutexLock lock(mu_);
+    if (state_ == State::kEnded) return;
+  }
+  setup_.compiled->when_registered([self](const Status& registered) { self->launch(registered); });
+}
+
+void MasterStep::launch(const Status& registered) {
+  std::shared_ptr<PartsRun> parts;
+  {
+    MutexLock lock(mu_);
+    if (state_ == State::kEnded) return;
+    if (registered.ok() && !setup_.register_only) {
+      state_ = State::kRunning;
+      parts_ = parts =
+          std::make_shared<PartsRun>(setup_.compiled, make_calls(),
+                                     [self = shared_from_this()](Status status, std::vector<RunGraphReply> replies) {
+                                       self->collect(std::move(status), std::move(replies));
+                                     });
+    } else {
+      state_ = State::kEnded;
+    }
+  }
+  if (parts == nullptr) return end(registered, {}, {});
+  parts->start();
+}
+
+std::vector<PartsRun::Call> MasterStep::make_calls() {
+  std::vector<PartsRun::Call> calls;
+  calls.reserve(setup_.compiled->parts().size());
+  for (const CompiledPart& part : setup_.compiled->parts()) {
+    RunGraphRequest request{.session_handle = setup_.session,
+                            .create_worker_session_called = true,
+                            .graph_handle = part.graph_handle,
+                            .step_id = id_,
+                            .sends = {},
+                            .recv_keys = part.recv_keys,
+                            .trace = setup_.options.trace,
+                            .partition_graphs = setup_.options.partition_graphs,
+                            .store_errors_in_response_body = true,
+                            .request_id = context_->ids.request_id()};
+    request.sends.reserve(part.feeds.size());
+    for (const auto& [index, key] : part.feeds) request.sends.emplace_back(key, feeds_[index]);
+    calls.push_back({&part, std::move(request)});
+  }
+  feeds_.clear();
+  return calls;
+}
+
+void MasterStep::cancel(Status cause) {
+  std::shared_ptr<PartsRun> parts;
+  {
+    MutexLock lock(mu_);
+    if (state_ == State::kEnded) return;
+    if (state_ == State::kWaiting) state_ = State::kEnded;
+    parts = parts_;
+  }
+  if (parts != nullptr) return parts->cancel(std::move(cause));
+  end(std::move(cause), {}, {});
+}
+
+void MasterStep::expire() {
+  std::shared_ptr<PartsRun> parts;
+  {
+    MutexLock lock(mu_);
+    parts = parts_;
+  }
+  const std::string took = milliseconds(context_->clock->now() - start_);
+  cancel(parts == nullptr ? deadline_exceeded("the step did not end within ", took, ": its parts were being sent to ",
+                                              str_join(setup_.compiled->tasks(), ", "))
+                          : deadline_exceeded("the step did not end within ", took, ": still running on ",
+                                              str_join(parts->running(), ", ")));
+}
+
+void MasterStep::collect(Status status, std::vector<RunGraphReply> replies) {
+  {
+    MutexLock lock(mu_);
+    state_ = State::kEnded;
+  }
+  std::vector<Tensor> fetches;
+  StepReport report;
+  if (status.ok()) {
+    fetches.resize(setup_.compiled->num_fetches());
+    for (std::size_t i = 0; i < replies.size() && status.ok(); ++i) {
+      const CompiledPart& part = setup_.compiled->parts()[i];
+      status = take_values(part, part.recv_keys, replies[i].recvs,
+                           [&](std::size_t index, Tensor value) { fetches[part.fetches[index]] = std::move(value); });
+    }
+    if (setup_.options.trace || setup_.options.partition_graphs) report = merge_reports(id_, replies);
+  }
+  clean_up();
+  end(std::move(status), std::move(fetches), std::move(report));
+}
+
+// Nobody waits for the answers: a task that misses this finds out by itself that the step is over.
+void MasterStep::clean_up() {
+  for (const CompiledPart& part : setup_.compiled->parts()) {
+    part.worker->cleanup_graph({.step_id = id_}, {}, [](const Result<EmptyMessage>&) {});
+  }
+}
+
+void MasterStep::end(Status status, std::vector<Tensor> fetches, StepReport report) {
+  watch_.stop();
+  if (!status.ok()) fetches.clear();
+  std::exchange(done_, nullptr)(std::move(status), std::move(fetches), std::move(report));
+}
+
+}  // namespace tutti::internal

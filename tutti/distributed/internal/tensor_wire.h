@@ -1,0 +1,26 @@
+// Tensors as TensorProto bytes, without a copy of the elements where possible.
+#pragma once
+
+#include <cstdint>
+
+#include "tutti/core/status.h"
+#include "tutti/core/tensor.h"
+#include "tutti/distributed/internal/wire.h"
+#include "tutti/graph/tensor_codec.h"
+
+namespace tutti {
+
+// Elements of fewer bytes are copied into the message: a piece of their own would cost more than the copy.
+inline constexpr std::size_t kMinSharedBytes = 256;
+
+// REQUIRES: tensor.has_value().
+std::uint64_t tensor_wire_size(const Tensor& tensor);
+// Type, shape, then the elements: packed, but strings and handles in their lists. kUnimplemented for a variant that
+// holds something. REQUIRES: tensor.has_value().
+Status write_tensor(const Tensor& tensor, WireWriter& out);
+
+// All forms that TensorFlow writes. Packed elements that lie in one piece, aligned, become a tensor over the message's
+// memory, never unique(); the message then lives as long as the tensor does.
+Result<Tensor> read_tensor(WireReader bytes, ExpansionBudget& budget);
+
+}  // namespace tutti

@@ -1,0 +1,122 @@
+#include "tutti/distributed/internal/worker_sessions.h"
+
+#include <cstdio>
+#include <utility>
+
+namespace tutti::internal {
+
+template <typename Condition>
+std::vector<WorkerSessionPtr> WorkerSessions::take_where(Condition condition) {
+  std::vector<WorkerSessionPtr> taken;
+  for (auto it = sessions_.begin(); it != sessions_.end();) {
+    if (!condition(*it->second)) {
+      ++it;
+      continue;
+    }
+    taken.push_back(std::move(it->second));
+    it = sessions_.erase(it);
+  }
+  return taken;
+}
+
+Result<std::vector<WorkerSessionPtr>> WorkerSessions::create(const CreateWorkerSessionRequest& request) {
+  if (request.session_handle.empty()) return invalid_argument(task_, ": CreateWorkerSession with an empty handle");
+  auto session = std::make_shared<WorkerSession>();
+  session->handle = request.session_handle;
+  session->master_task = request.master_task;
+  session->master_incarnation = request.master_incarnation;
+  session->task = make_({.isolated = request.isolate_session_state});
+  MutexLock lock(mu_);
+  auto [it, is_new] = sessions_.emplace(request.session_handle, session);
+  if (!is_new) {
+    const WorkerSession& known = *it->second;
+    if (known.master_task == request.master_task && known.master_incarnation == request.master_incarnation) {
+      return std::vector<WorkerSessionPtr>();
+    }
+    return already_exists(task_, ": session ", printable(request.session_handle), " belongs to master ",
+                          printable(known.master_task));
+  }
+  if (request.master_task.empty()) return std::vector<WorkerSessionPtr>();
+  return take_where([&request](const WorkerSession& other) {
+    return other.master_task == request.master_task && other.master_incarnation != request.master_incarnation;
+  });
+}
+
+WorkerSessionPtr WorkerSessions::remove(const std::string& handle) {
+  MutexLock lock(mu_);
+  auto it = sessions_.find(handle);
+  if (it == sessions_.end()) return nullptr;
+  WorkerSessionPtr session = std::move(it->second);
+  sessions_.erase(it);
+  return session;
+}
+
+std::vector<WorkerSessionPtr> WorkerSessions::remove_all_of(const std::string& master_task) {
+  MutexLock lock(mu_);
+  return take_where([&master_task](const WorkerSession& session) { return session.master_task == master_task; });
+}
+
+std::vector<WorkerSessionPtr> WorkerSessions::remove_all() {
+  MutexLock lock(mu_);
+  std::vector<WorkerSessionPtr> all = take_where([](const WorkerSession&) { return true; });
+  if (default_) all.push_back(std::exchange(default_, nullptr));
+  return all;
+}
+
+Result<WorkerSessionPtr> WorkerSessions::find_locked(const Name& name) {
+  if (!name.created) {
+    if (!default_) {
+      default_ = std::make_shared<WorkerSession>();
+      default_->task = make_({});
+    }
+    return default_;
+  }
+  auto it = sessions_.find(name.handle);
+  if (it != sessions_.end()) return it->second;
+  return aborted("Session handle is not found: ", printable(name.handle), ". Possibly this worker (\"", task_,
+                 "\") just restarted.");
+}
+
+Result<WorkerSessionPtr> WorkerSessions::find(const Name& name) {
+  MutexLock lock(mu_);
+  return find_locked(name);
+}
+
+Result<std::string> WorkerSessions::add_graph(const WorkerSessionPtr& session, std::shared_ptr<const TaskGraph> graph) {
+  MutexLock lock(mu_);
+  auto it = sessions_.find(session->handle);
+  if (session != default_ && (it == sessions_.end() || it->second != session)) {
+    return aborted(task_, ": session ", printable(session->handle), " ended while a graph was registered");
+  }
+  char handle[17];
+  std::snprintf(handle, sizeof handle, "%016llx", static_cast<unsigned long long>(next_graph_++));
+  session->graphs.emplace(handle, std::move(graph));
+  return std::string(handle);
+}
+
+Status WorkerSessions::unknown_graph(const std::string& handle) const {
+  return aborted("Graph handle is not found: ", printable(handle), ". Possibly this worker (\"", task_,
+                 "\") just restarted.");
+}
+
+Result<WorkerSessions::Part> WorkerSessions::find_graph(const Name& name, const std::string& graph_handle) {
+  MutexLock lock(mu_);
+  TUTTI_ASSIGN_OR_RETURN(WorkerSessionPtr session, find_locked(name));
+  auto it = session->graphs.find(graph_handle);
+  if (it == session->graphs.end()) return unknown_graph(graph_handle);
+  std::shared_ptr<const TaskGraph> graph = it->second;
+  return Part{std::move(session), std::move(graph)};
+}
+
+Status WorkerSessions::remove_graph(const Name& name, const std::string& graph_handle) {
+  std::shared_ptr<const TaskGraph> graph;  // destroyed after the lock is gone
+  MutexLock lock(mu_);
+  TUTTI_ASSIGN_OR_RETURN(WorkerSessionPtr session, find_locked(name));
+  auto it = session->graphs.find(graph_handle);
+  if (it == session->graphs.end()) return unknown_graph(graph_handle);
+  graph = std::move(it->second);
+  session->graphs.erase(it);
+  return {};
+}
+
+}  // namespace tutti::internal

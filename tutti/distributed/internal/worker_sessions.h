@@ -1,0 +1,70 @@
+// The sessions that masters have opened on a worker, and the graphs they registered.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "tutti/core/mutex.h"
+#include "tutti/distributed/messages.h"
+#include "tutti/runtime/task_session.h"
+
+namespace tutti::internal {
+
+// Constant but for `graphs`, which WorkerSessions guards.
+struct WorkerSession {
+  std::string handle;
+  std::string master_task;
+  std::uint64_t master_incarnation = 0;
+  std::unique_ptr<TaskSession> task;
+  std::unordered_map<std::string, std::shared_ptr<const TaskGraph>> graphs;
+};
+using WorkerSessionPtr = std::shared_ptr<WorkerSession>;
+
+// Thread-safe. Unknown handles are kAborted: the worker may have been started anew, and the master has to begin again.
+class WorkerSessions {
+ public:
+  using Make = std::function<std::unique_ptr<TaskSession>(const TaskSessionOptions&)>;
+
+  // What a message says of its session.
+  struct Name {
+    const std::string& handle;
+    bool created;  // false: a master that creates none uses the default session, whatever the handle
+  };
+  struct Part {
+    WorkerSessionPtr session;
+    std::shared_ptr<const TaskGraph> graph;
+  };
+
+  WorkerSessions(std::string task, Make make) : task_(std::move(task)), make_(std::move(make)) {}
+
+  // Gives the sessions that are over with it: those of the same master task in an earlier life. Creating one again is
+  // fine for the same master, else kAlreadyExists.
+  Result<std::vector<WorkerSessionPtr>> create(const CreateWorkerSessionRequest& request);
+  // Null when there is none.
+  WorkerSessionPtr remove(const std::string& handle);
+  std::vector<WorkerSessionPtr> remove_all_of(const std::string& master_task);
+  std::vector<WorkerSessionPtr> remove_all();
+
+  Result<WorkerSessionPtr> find(const Name& name);
+  Result<std::string> add_graph(const WorkerSessionPtr& session, std::shared_ptr<const TaskGraph> graph);
+  Result<Part> find_graph(const Name& name, const std::string& graph_handle);
+  Status remove_graph(const Name& name, const std::string& graph_handle);
+
+ private:
+  Result<WorkerSessionPtr> find_locked(const Name& name) TUTTI_REQUIRES(mu_);
+  template <typename Condition>
+  std::vector<WorkerSessionPtr> take_where(Condition condition) TUTTI_REQUIRES(mu_);
+  Status unknown_graph(const std::string& handle) const;
+
+  const std::string task_;
+  const Make make_;
+  Mutex mu_;
+  std::unordered_map<std::string, WorkerSessionPtr> sessions_ TUTTI_GUARDED_BY(mu_);
+  WorkerSessionPtr default_ TUTTI_GUARDED_BY(mu_);  // made when it is first asked for
+  std::uint64_t next_graph_ TUTTI_GUARDED_BY(mu_) = 1;
+};
+
+}  // namespace tutti::internal

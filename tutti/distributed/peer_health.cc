@@ -1,0 +1,201 @@
+#include "tutti/distributed/peer_health.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "tutti/core/strings.h"
+
+namespace tutti {
+namespace {
+
+using Kind = PeerEvent::Kind;
+
+// Of replaced incarnations; a late message is late by seconds, not by restarts.
+constexpr std::size_t kRememberedDead = 8;
+
+std::string_view stage_name(ConnectStage stage) {
+  switch (stage) {
+    case ConnectStage::kNameLookup:
+      return "name lookup failed";
+    case ConnectStage::kConnect:
+      return "connection failed";
+    case ConnectStage::kHandshake:
+      break;
+  }
+  return "handshake failed";
+}
+
+std::int64_t milliseconds(Duration duration) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(duration).count();
+}
+
+bool contains(std::string_view text, std::string_view part) { return text.find(part) != text.npos; }
+
+}  // namespace
+
+std::string_view peer_state_name(PeerState state) {
+  switch (state) {
+    case PeerState::kUnknown:
+      return "unknown";
+    case PeerState::kConnecting:
+      return "connecting";
+    case PeerState::kAlive:
+      return "alive";
+    case PeerState::kSuspected:
+      return "suspected";
+    case PeerState::kLost:
+      break;
+  }
+  return "lost";
+}
+
+Duration PeerHealth::next_retry(const Peer& peer) const {
+  if (peer.retry == Duration(0)) return options_.first_retry;
+  return std::min(peer.retry * 2, options_.last_retry);
+}
+
+PeerHealth::Events PeerHealth::watch(const std::string& task, TimePoint now) {
+  Events events;
+  Peer& peer = peers_[task];
+  if (std::exchange(peer.watched, true)) return events;
+  peer.asked_for = now;
+  peer.next_ask = now;
+  if (peer.state == PeerState::kUnknown) peer.state = PeerState::kConnecting;
+  tick_peer(task, peer, now, events);
+  return events;
+}
+
+PeerHealth::Events PeerHealth::heard(const std::string& task, std::uint64_t incarnation, TimePoint now) {
+  Events events;
+  Peer& peer = peers_[task];
+  if (incarnation == 0 || std::count(peer.dead.begin(), peer.dead.end(), incarnation) != 0) return events;
+  const PeerState before = peer.state;
+  peer.state = PeerState::kAlive;
+  peer.heard = now;
+  peer.retry = Duration(0);
+  peer.failure.reset();
+  peer.missing_said = false;
+  if (peer.watched) peer.next_ask = now + options_.heartbeat;
+  if (peer.incarnation == incarnation) {
+    if (before == PeerState::kLost) events.push_back({Kind::kAlive, task, incarnation, {}});
+    return events;
+  }
+  const std::uint64_t old = std::exchange(peer.incarnation, incarnation);
+  if (old == 0) {
+    events.push_back({Kind::kAlive, task, incarnation, {}});
+    return events;
+  }
+  peer.dead.push_back(old);
+  if (peer.dead.size() > kRememberedDead) peer.dead.erase(peer.dead.begin());
+  events.push_back({Kind::kRestarted, task, incarnation,
+                    aborted(task, " was restarted (incarnation ", incarnation, ", before ", old,
+                            "): what it held is gone; make a new session")});
+  return events;
+}
+
+void PeerHealth::lose(const std::string& task, Peer& peer, const Status& cause, TimePoint now, Events& events) {
+  peer.state = PeerState::kLost;
+  peer.asked_for = now;
+  peer.retry = next_retry(peer);
+  peer.next_ask.reset();
+  if (peer.watched) peer.next_ask = now + peer.retry;
+  peer.missing_said = true;  // the loss itself is said
+  events.push_back({Kind::kLost, task, peer.incarnation, cause});
+}
+
+PeerHealth::Events PeerHealth::connection_failed(const std::string& task, ConnectStage stage, const Status& reason,
+                                                 TimePoint now) {
+  Events events;
+  Peer& peer = peers_[task];
+  peer.failure = unavailable(task, ": ", stage_name(stage), ": ", printable(reason.message(), 300));
+  const bool was_there = peer.state == PeerState::kAlive || peer.state == PeerState::kSuspected;
+  // It answered before and nobody listens there now: no lease needs to run out to know.
+  if (was_there && stage == ConnectStage::kConnect) {
+    lose(task, peer, unavailable(task, " is gone: ", printable(reason.message(), 300)), now, events);
+    return events;
+  }
+  peer.retry = next_retry(peer);
+  if (peer.watched) peer.next_ask = now + peer.retry;
+  tick_peer(task, peer, now, events);
+  return events;
+}
+
+PeerHealth::Events PeerHealth::connection_closed(const std::string& task, TimePoint now) {
+  Events events;
+  Peer& peer = peers_[task];
+  if (peer.state == PeerState::kAlive) {  // a suspect is asked already
+    peer.state = PeerState::kSuspected;
+    if (peer.watched) peer.next_ask = now;
+  }
+  tick_peer(task, peer, now, events);
+  return events;
+}
+
+void PeerHealth::tick_peer(const std::string& task, Peer& peer, TimePoint now, Events& events) {
+  const bool was_there = peer.state == PeerState::kAlive || peer.state == PeerState::kSuspected;
+  if (was_there && now >= peer.heard + options_.lease) {
+    const Status cause = unavailable(task, " is gone: nothing was heard of it for ", milliseconds(now - peer.heard),
+                                     " ms", peer.failure ? str_cat(" (", peer.failure->message(), ")") : "");
+    lose(task, peer, cause, now, events);
+    return;
+  }
+  if (peer.state == PeerState::kAlive && now >= peer.heard + options_.suspect) peer.state = PeerState::kSuspected;
+  if (peer.next_ask && now >= *peer.next_ask) {
+    const bool there = peer.state == PeerState::kAlive || peer.state == PeerState::kSuspected;
+    peer.next_ask = now + (there ? options_.heartbeat : std::max(options_.heartbeat, peer.retry));
+    events.push_back({Kind::kAsk, task, peer.incarnation, {}});
+  }
+  if (peer.state == PeerState::kConnecting && !peer.missing_said && now >= peer.asked_for + options_.patience) {
+    peer.missing_said = true;
+    events.push_back(
+        {Kind::kMissing, task, 0, peer.failure ? *peer.failure : unavailable(task, ": it does not answer")});
+  }
+}
+
+PeerHealth::Events PeerHealth::tick(TimePoint now) {
+  Events events;
+  for (auto& [task, peer] : peers_) tick_peer(task, peer, now, events);
+  return events;
+}
+
+std::optional<TimePoint> PeerHealth::next_tick_of(const Peer& peer) const {
+  std::optional<TimePoint> next = peer.next_ask;
+  const auto consider = [&](TimePoint when) { next = next ? std::min(*next, when) : when; };
+  if (peer.state == PeerState::kAlive) consider(peer.heard + options_.suspect);
+  if (peer.state == PeerState::kAlive || peer.state == PeerState::kSuspected) consider(peer.heard + options_.lease);
+  if (peer.state == PeerState::kConnecting && !peer.missing_said) consider(peer.asked_for + options_.patience);
+  return next;
+}
+
+std::optional<TimePoint> PeerHealth::next_tick() const {
+  std::optional<TimePoint> next;
+  for (const auto& [task, peer] : peers_) {
+    const auto of_peer = next_tick_of(peer);
+    if (of_peer && (!next || *of_peer < *next)) next = of_peer;
+  }
+  return next;
+}
+
+PeerState PeerHealth::state(const std::string& task) const {
+  const auto found = peers_.find(task);
+  return found == peers_.end() ? PeerState::kUnknown : found->second.state;
+}
+
+std::uint64_t PeerHealth::incarnation(const std::string& task) const {
+  const auto found = peers_.find(task);
+  return found == peers_.end() ? 0 : found->second.incarnation;
+}
+
+ConnectStage connect_stage(const Status& status) {
+  const std::string_view text = status.message();
+  if (contains(text, "DNS resolution") || contains(text, "name lookup") || contains(text, "resolve")) {
+    return ConnectStage::kNameLookup;
+  }
+  if (contains(text, "andshake") || contains(text, "SSL") || contains(text, "TLS") || contains(text, "certificate")) {
+    return ConnectStage::kHandshake;
+  }
+  // Another code than kUnavailable was said by somebody who listens there.
+  return status.code() == Code::kUnavailable ? ConnectStage::kConnect : ConnectStage::kHandshake;
+}
+
+}  // namespace tutti

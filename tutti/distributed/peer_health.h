@@ -1,0 +1,101 @@
+// Who of the cluster lives: what one task knows of each of its peers, as a state machine.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tutti/core/clock.h"
+#include "tutti/core/status.h"
+
+namespace tutti {
+
+struct PeerHealthOptions {
+  Duration heartbeat = std::chrono::milliseconds(250);   // a live peer that was silent for so long is asked
+  Duration suspect = std::chrono::milliseconds(600);     // silence after which a peer is suspected
+  Duration lease = std::chrono::milliseconds(1000);      // silence after which it is lost
+  Duration first_retry = std::chrono::milliseconds(20);  // after a failed connection; doubles up to `last_retry`
+  Duration last_retry = std::chrono::milliseconds(500);
+  Duration patience = std::chrono::seconds(2);  // a peer that was never there is said to be missing after so long
+};
+
+enum class PeerState {
+  kUnknown,     // nobody asked for it yet
+  kConnecting,  // asked for, never answered
+  kAlive,
+  kSuspected,  // silent, or its connection closed
+  kLost,       // its lease ran out, or it can no longer be reached; still asked, it may come back
+};
+std::string_view peer_state_name(PeerState state);
+
+// Where an attempt to reach a peer ended.
+enum class ConnectStage { kNameLookup, kConnect, kHandshake };
+
+// What happened, in order.
+struct PeerEvent {
+  enum class Kind {
+    kAlive,      // answered for the first time, or again as the same incarnation after it was lost
+    kRestarted,  // answered as another incarnation: what it held is gone
+    kLost,
+    kAsk,      // now is the time to ask it whether it lives
+    kMissing,  // to be said to people, once a task: `cause` has the stage and the reason
+  };
+  Kind kind;
+  std::string task;
+  std::uint64_t incarnation = 0;  // kAlive, kRestarted: the new one
+  Status cause;                   // kRestarted: kAborted; kLost and kMissing: kUnavailable
+};
+
+// Fed with what was heard and with the time; gives what follows from it. Not thread-safe, has no thread, sends nothing.
+// Unknown tasks may be named: they are added.
+class PeerHealth {
+ public:
+  using Events = std::vector<PeerEvent>;
+
+  explicit PeerHealth(PeerHealthOptions options = {}) : options_(options) {}
+
+  // Somebody needs this task: it is asked from now on.
+  Events watch(const std::string& task, TimePoint now);
+  // It answered, or called us. An incarnation that was replaced by a later one is not believed any more.
+  Events heard(const std::string& task, std::uint64_t incarnation, TimePoint now);
+  Events connection_failed(const std::string& task, ConnectStage stage, const Status& reason, TimePoint now);
+  // A connection that stood is gone.
+  Events connection_closed(const std::string& task, TimePoint now);
+  Events tick(TimePoint now);
+  // When tick has something to do; nothing: never.
+  std::optional<TimePoint> next_tick() const;
+
+  PeerState state(const std::string& task) const;
+  // Of its last answer; 0: none yet.
+  std::uint64_t incarnation(const std::string& task) const;
+
+ private:
+  struct Peer {
+    PeerState state = PeerState::kUnknown;
+    std::uint64_t incarnation = 0;
+    std::vector<std::uint64_t> dead;  // incarnations that were replaced, the last few
+    TimePoint heard;                  // last
+    TimePoint asked_for;              // when it was first watched, or last lost
+    bool watched = false;             // somebody needs it; one that only calls us is listened to, not asked
+    std::optional<TimePoint> next_ask;
+    Duration retry{0};  // 0: the last attempt did not fail
+    std::optional<Status> failure;
+    bool missing_said = false;
+  };
+
+  Duration next_retry(const Peer& peer) const;
+  void lose(const std::string& task, Peer& peer, const Status& cause, TimePoint now, Events& events);
+  void tick_peer(const std::string& task, Peer& peer, TimePoint now, Events& events);
+  std::optional<TimePoint> next_tick_of(const Peer& peer) const;
+
+  const PeerHealthOptions options_;
+  std::map<std::string, Peer> peers_;
+};
+
+// Which stage a failed call's status tells of, from its code and words.
+ConnectStage connect_stage(const Status& status);
+
+}  // namespace tutti

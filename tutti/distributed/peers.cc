@@ -1,0 +1,549 @@
+#include "tutti/distributed/peers.h"
+
+#include <deque>
+#include <map>
+#include <set>
+#include <thread>
+#include <utility>
+
+#include "tutti/core/cancellation.h"
+#include "tutti/core/mutex.h"
+#include "tutti/core/strings.h"
+#include "tutti/distributed/codec.h"
+#include "tutti/distributed/hello.h"
+
+namespace tutti {
+namespace {
+
+constexpr std::string_view kGetStatusMethod = "/tensorflow.WorkerService/GetStatus";
+
+// One call to a peer on its way: ended by its caller, or by the peer's loss. Its cancellation is not a child of the
+// caller's: that one may end with the call, while a loss still goes through this one.
+struct Call {
+  explicit Call(Cancellation* caller) : caller(caller) {}
+  // Ends it when the caller wants so.
+  static void follow_caller(const std::shared_ptr<Call>& call) {
+    if (call->caller == nullptr) return;
+    const std::weak_ptr<Call> weak = call;
+    call->token = call->caller->register_callback([weak] {
+      if (const auto self = weak.lock()) self->cancellation.cancel(self->caller->status());
+    });
+    if (call->token == 0) call->cancellation.cancel(call->caller->status());
+  }
+  // The caller's cancellation is not touched any more.
+  void leave_caller() {
+    if (token != 0) caller->deregister(token);
+  }
+
+  Cancellation* const caller;
+  Cancellation::Token token = 0;
+  Cancellation cancellation;
+};
+
+}  // namespace
+
+class Peers::Impl : public std::enable_shared_from_this<Impl> {
+ public:
+  explicit Impl(PeersOptions options) : options_(std::move(options)), health_(options_.health) {
+    for (const auto& [task, address] : options_.addresses) {
+      auto peer = std::make_unique<Peer>();
+      peer->name = task;
+      peer->address = address;
+      peers_.emplace(task, std::move(peer));
+    }
+  }
+
+  void set_local(std::shared_ptr<WorkerInterface> worker) {
+    MutexLock lock(mu_);
+    local_ = std::move(worker);
+  }
+
+  Status set_addresses(const std::map<std::string, std::string>& addresses) {
+    MutexLock lock(mu_);
+    for (const auto& [name, peer] : peers_) {
+      if (!addresses.contains(name)) return invalid_argument(options_.task, ": no new address for ", name);
+      if (peer->plain) return failed_precondition(options_.task, ": ", name, " was called at ", peer->address);
+    }
+    if (addresses.size() != peers_.size()) return invalid_argument(options_.task, ": other tasks than before");
+    for (const auto& [name, address] : addresses) peers_.at(name)->address = address;
+    return {};
+  }
+
+  Result<std::shared_ptr<WorkerInterface>> worker(const std::string& task);
+  Result<std::shared_ptr<Channel>> channel(const std::string& task);
+
+  std::vector<std::string> tasks() const {
+    std::vector<std::string> names;
+    for (const auto& [name, address] : options_.addresses) names.push_back(name);
+    return names;
+  }
+
+  void heard(const std::string& task, std::uint64_t incarnation) {
+    if (!peers_.contains(task)) return;  // a task of another cluster, or none
+    feed([&](TimePoint now) TUTTI_NO_THREAD_SAFETY_ANALYSIS { return health_.heard(task, incarnation, now); });
+  }
+
+  PeerState state(const std::string& task) const {
+    MutexLock lock(mu_);
+    return health_.state(task);
+  }
+
+  std::string describe(const std::string& task) const {
+    MutexLock lock(mu_);
+    const auto found = peers_.find(task);
+    if (found == peers_.end()) return str_cat("no task ", task);
+    const Peer& peer = *found->second;
+    if (peer.fast) return peer.fast->describe();
+    return peer.plain ? peer.plain->describe() : str_cat("grpc://", peer.address);
+  }
+
+  void stop(const Status& cause) {
+    std::vector<std::shared_ptr<Call>> calls;
+    std::vector<std::shared_ptr<Channel>> channels;
+    {
+      MutexLock lock(mu_);
+      if (!stopped_.ok()) return;
+      stopped_ = cause;
+      for (auto& [name, peer] : peers_) {
+        for (auto& call : peer->calls) calls.push_back(call);
+        channels.push_back(std::move(peer->fast));
+        channels.push_back(std::move(peer->plain));
+      }
+      local_.reset();
+      events_.clear();
+    }
+    questions_.cancel(cause);
+    for (auto& call : calls) call->cancellation.cancel(cause);
+    // What `gone` uses may end with us.
+    MutexLock lock(mu_);
+    while (handling_ && handling_thread_ != std::this_thread::get_id()) handled_.wait(mu_);
+  }
+
+  void call(const std::string& task, std::string_view method, Payload request, const CallOptions& options,
+            Channel::Done done);
+
+ private:
+  struct Peer {
+    std::string name;
+    std::string address;
+    std::shared_ptr<WorkerInterface> worker;
+    std::shared_ptr<Channel> plain;  // made with the first call
+    std::shared_ptr<Channel> fast;   // null: none, or lost
+    std::uint64_t fast_number = 0;   // of the attempts at a fast way: tells a late loss from a new one
+    bool connecting_fast = false;
+    bool greeted = false;  // it said who it is
+    bool foreign = false;  // it does not know our service
+    bool asking = false;   // a hello or a heartbeat is on its way
+    bool found_said = false;
+    bool watched = false;
+    std::set<std::shared_ptr<Call>> calls;
+  };
+  using Feed = std::function<PeerHealth::Events(TimePoint now)>;
+
+  // Tells the state machine something and does what follows. Events are handled in their order, one at a time, no lock
+  // held, by whoever comes first.
+  void feed(const Feed& input) {
+    {
+      MutexLock lock(mu_);
+      if (!stopped_.ok()) return;
+      for (auto& event : input(options_.clock->now())) events_.push_back(std::move(event));
+      set_timer();
+      if (handling_) return;
+      handling_ = true;
+      handling_thread_ = std::this_thread::get_id();
+    }
+    while (true) {
+      PeerEvent event;
+      {
+        MutexLock lock(mu_);
+        if (events_.empty()) {
+          handling_ = false;
+          handled_.notify_all();
+          return;
+        }
+        event = std::move(events_.front());
+        events_.pop_front();
+      }
+      handle(event);
+    }
+  }
+
+  // A timer that comes too early does no harm, so none is taken back.
+  void set_timer() TUTTI_REQUIRES(mu_) {
+    const auto next = health_.next_tick();
+    const TimePoint now = options_.clock->now();
+    if (timer_at_ && *timer_at_ <= now) timer_at_.reset();
+    if (!next || (timer_at_ && *timer_at_ <= *next)) return;
+    timer_at_ = *next;
+    options_.clock->call_at(*next, [weak = weak_from_this()] {
+      if (const auto self = weak.lock()) self->tick();
+    });
+  }
+
+  void tick() {
+    feed([this](TimePoint now) TUTTI_NO_THREAD_SAFETY_ANALYSIS { return health_.tick(now); });
+  }
+
+  void say(const std::string& line) const {
+    if (options_.log) options_.log(line);
+  }
+
+  void handle(const PeerEvent& event) {
+    switch (event.kind) {
+      case PeerEvent::Kind::kAlive:
+        return found(event.task);
+      case PeerEvent::Kind::kRestarted:
+      case PeerEvent::Kind::kLost:
+        return lost(event);
+      case PeerEvent::Kind::kAsk:
+        return ask(event.task);
+      case PeerEvent::Kind::kMissing:
+        return say(str_cat("still missing: ", event.cause.message()));
+    }
+  }
+
+  void found(const std::string& task) {
+    {
+      MutexLock lock(mu_);
+      Peer& peer = *peers_.at(task);
+      if (std::exchange(peer.found_said, true)) return;
+    }
+    say(str_cat("found ", task));
+  }
+
+  void lost(const PeerEvent& event) {
+    std::set<std::shared_ptr<Call>> calls;
+    std::shared_ptr<Channel> fast;
+    {
+      MutexLock lock(mu_);
+      Peer& peer = *peers_.at(event.task);
+      // A restart is noticed by hello; what runs since then runs at the new incarnation.
+      calls.swap(peer.calls);
+      fast = std::move(peer.fast);
+      peer.greeted = peer.foreign;
+      peer.found_said = false;
+    }
+    say(event.cause.message());
+    if (options_.gone) options_.gone(event.task, event.cause);
+    for (const auto& call : calls) call->cancellation.cancel(event.cause);
+  }
+
+  std::shared_ptr<Channel> plain(Peer& peer) TUTTI_REQUIRES(mu_) {
+    if (!peer.plain) peer.plain = options_.dial(peer.address, peer.name);
+    return peer.plain;
+  }
+
+  CallOptions question() {
+    CallOptions options;
+    options.cancellation = &questions_;
+    options.deadline = options_.clock->now() + options_.health.lease;
+    return options;
+  }
+
+  void ask(const std::string& task);
+  void say_hello(const std::string& task, const std::shared_ptr<Channel>& channel, HelloRequest request);
+  void hello_answered(const std::string& task, const HelloRequest& request, const Status& status, const Payload& bytes);
+  void greeted(const std::string& task, const HelloReply& reply);
+  void send_heartbeat(const std::string& task, const std::shared_ptr<Channel>& channel, bool fast);
+  void get_status(const std::string& task, const std::shared_ptr<Channel>& channel);
+  void ask_failed(const std::string& task, const Status& status);
+  void connect_fast(const std::string& task, const std::string& name);
+  void fast_lost(const std::string& task, std::uint64_t number);
+  void call_ended(const std::string& task, const std::shared_ptr<Call>& call, const Status& status);
+
+  const PeersOptions options_;
+  Cancellation questions_;  // hellos and heartbeats
+
+  mutable Mutex mu_;
+  // The keys never change.
+  std::map<std::string, std::unique_ptr<Peer>> peers_;
+  std::shared_ptr<WorkerInterface> local_ TUTTI_GUARDED_BY(mu_);
+  PeerHealth health_ TUTTI_GUARDED_BY(mu_);
+  std::deque<PeerEvent> events_ TUTTI_GUARDED_BY(mu_);
+  CondVar handled_;
+  bool handling_ TUTTI_GUARDED_BY(mu_) = false;  // somebody handles events
+  std::thread::id handling_thread_ TUTTI_GUARDED_BY(mu_);
+  std::optional<TimePoint> timer_at_ TUTTI_GUARDED_BY(mu_);
+  Status stopped_ TUTTI_GUARDED_BY(mu_);
+};
+
+namespace {
+
+// The way to one peer, whichever that is at the time of a call.
+class PeerChannel : public Channel {
+ public:
+  using Call = std::function<void(std::string_view, Payload, const CallOptions&, Done)>;
+  PeerChannel(Call call, std::string name) : call_(std::move(call)), name_(std::move(name)) {}
+  void call(std::string_view method, Payload request, const CallOptions& options, Done done) override {
+    call_(method, std::move(request), options, std::move(done));
+  }
+  std::string describe() const override { return name_; }
+
+ private:
+  const Call call_;
+  const std::string name_;
+};
+
+}  // namespace
+
+Result<std::shared_ptr<Channel>> Peers::Impl::channel(const std::string& task) {
+  if (!peers_.contains(task)) {
+    return not_found("no task ", printable(task), " in the cluster (it has: ", str_join(tasks(), ", "), ")");
+  }
+  const auto call = [weak = weak_from_this(), task](std::string_view method, Payload request,
+                                                    const CallOptions& options, Channel::Done done) {
+    const auto self = weak.lock();
+    if (!self) return done(unavailable(task, ": no longer called, this task has ended"), {});
+    self->call(task, method, std::move(request), options, std::move(done));
+  };
+  return std::shared_ptr<Channel>(std::make_shared<PeerChannel>(call, task));
+}
+
+Result<std::shared_ptr<WorkerInterface>> Peers::Impl::worker(const std::string& task) {
+  {
+    MutexLock lock(mu_);
+    if (!stopped_.ok()) return stopped_;
+    if (task == options_.task && local_) return local_;
+  }
+  TUTTI_ASSIGN_OR_RETURN(std::shared_ptr<Channel> way, channel(task));
+  MutexLock lock(mu_);
+  Peer& peer = *peers_.at(task);
+  if (!peer.worker) peer.worker = make_remote_worker(std::move(way));
+  return peer.worker;
+}
+
+void Peers::Impl::call(const std::string& task, std::string_view method, Payload request, const CallOptions& options,
+                       Channel::Done done) {
+  auto call = std::make_shared<Call>(options.cancellation);
+  std::shared_ptr<Channel> channel;
+  Status stopped;
+  bool first = false;
+  {
+    MutexLock lock(mu_);
+    stopped = stopped_;
+    if (stopped.ok()) {
+      Peer& peer = *peers_.at(task);
+      channel = peer.fast ? peer.fast : plain(peer);
+      peer.calls.insert(call);
+      first = !std::exchange(peer.watched, true);
+    }
+  }
+  if (!stopped.ok()) return done(stopped, {});
+  if (first) feed([&](TimePoint now) TUTTI_NO_THREAD_SAFETY_ANALYSIS { return health_.watch(task, now); });
+  Call::follow_caller(call);
+  CallOptions own = options;
+  own.cancellation = &call->cancellation;
+  channel->call(method, std::move(request), own,
+                [self = shared_from_this(), task, call, done = std::move(done)](Status status, Payload bytes) {
+                  self->call_ended(task, call, status);
+                  call->leave_caller();
+                  if (status.code() == Code::kUnavailable && status.message().find(task) == std::string::npos) {
+                    status = status.with_context(task);
+                  }
+                  done(std::move(status), std::move(bytes));
+                });
+}
+
+void Peers::Impl::call_ended(const std::string& task, const std::shared_ptr<Call>& call, const Status& status) {
+  bool ours = false;
+  {
+    MutexLock lock(mu_);
+    ours = peers_.at(task)->calls.erase(call) != 0;
+  }
+  // Ended by the way itself: find out at once whether the peer lives.
+  if (ours && status.code() == Code::kUnavailable) {
+    feed([&](TimePoint now) TUTTI_NO_THREAD_SAFETY_ANALYSIS { return health_.connection_closed(task, now); });
+  }
+}
+
+void Peers::Impl::ask(const std::string& task) {
+  std::shared_ptr<Channel> channel;
+  bool greeted = false;
+  bool foreign = false;
+  bool fast = false;
+  {
+    MutexLock lock(mu_);
+    Peer& peer = *peers_.at(task);
+    if (!stopped_.ok() || std::exchange(peer.asking, true)) return;
+    greeted = peer.greeted;
+    foreign = peer.foreign;
+    fast = greeted && peer.fast;
+    channel = fast ? peer.fast : plain(peer);
+  }
+  if (foreign) return get_status(task, channel);
+  if (greeted) return send_heartbeat(task, channel, fast);
+  HelloRequest request;
+  request.task = options_.task;
+  request.incarnation = options_.incarnation;
+  request.host_id = options_.host_id;
+  if (!options_.task.empty()) request.to_task = task;
+  request.nonce = random_nonce();
+  say_hello(task, channel, std::move(request));
+}
+
+void Peers::Impl::say_hello(const std::string& task, const std::shared_ptr<Channel>& channel, HelloRequest request) {
+  const Payload bytes = encode(request);
+  // Without the channel: a call that kept its own way open would outlive a stop.
+  channel->call(
+      kHelloMethod, bytes, question(),
+      [self = shared_from_this(), task, request = std::move(request)](const Status& status, const Payload& reply) {
+        self->hello_answered(task, request, status, reply);
+      });
+}
+
+void Peers::Impl::hello_answered(const std::string& task, const HelloRequest& request, const Status& status,
+                                 const Payload& bytes) {
+  std::shared_ptr<Channel> channel;
+  {
+    MutexLock lock(mu_);
+    if (!stopped_.ok()) return;
+    channel = plain(*peers_.at(task));
+  }
+  HelloReply reply;
+  const Status read = status.ok() ? decode(bytes, reply) : status;
+  if (read.code() == Code::kUnimplemented || (read.ok() && reply.version != kHelloVersion)) {
+    {
+      MutexLock lock(mu_);
+      Peer& peer = *peers_.at(task);
+      peer.foreign = peer.greeted = true;
+    }
+    return get_status(task, channel);
+  }
+  if (!read.ok()) return ask_failed(task, read);
+  if (!reply.challenge.empty() && request.proof.empty()) {
+    auto second = answer_challenge(request, reply, options_.token);
+    if (!second.ok()) return ask_failed(task, second.status());
+    return say_hello(task, channel, *std::move(second));
+  }
+  if (const Status proved = check_reply(request, reply, options_.token); !proved.ok()) return ask_failed(task, proved);
+  greeted(task, reply);
+}
+
+void Peers::Impl::greeted(const std::string& task, const HelloReply& reply) {
+  bool want_fast = false;
+  {
+    MutexLock lock(mu_);
+    Peer& peer = *peers_.at(task);
+    peer.asking = false;
+    peer.greeted = true;
+    want_fast = stopped_.ok() && options_.dial_fast && !reply.shm_name.empty() && reply.host_id == options_.host_id &&
+                !peer.fast && !std::exchange(peer.connecting_fast, true);
+  }
+  feed([&](TimePoint now) TUTTI_NO_THREAD_SAFETY_ANALYSIS { return health_.heard(task, reply.incarnation, now); });
+  if (!want_fast) return;
+  const auto connect = [self = shared_from_this(), task, name = reply.shm_name] { self->connect_fast(task, name); };
+  if (options_.run) {
+    options_.run(connect);
+  } else {
+    connect();
+  }
+}
+
+void Peers::Impl::connect_fast(const std::string& task, const std::string& name) {
+  std::uint64_t number = 0;
+  {
+    MutexLock lock(mu_);
+    number = ++peers_.at(task)->fast_number;
+  }
+  auto channel = options_.dial_fast(name, [weak = weak_from_this(), task, number](const Status&) {
+    if (const auto self = weak.lock()) self->fast_lost(task, number);
+  });
+  MutexLock lock(mu_);
+  Peer& peer = *peers_.at(task);
+  peer.connecting_fast = false;
+  // fast_lost may have come before this: it counts on.
+  if (channel.ok() && stopped_.ok() && peer.fast_number == number) peer.fast = *std::move(channel);
+}
+
+void Peers::Impl::fast_lost(const std::string& task, std::uint64_t number) {
+  std::shared_ptr<Channel> fast;
+  {
+    MutexLock lock(mu_);
+    Peer& peer = *peers_.at(task);
+    if (peer.fast_number != number) return;
+    ++peer.fast_number;
+    fast = std::move(peer.fast);
+    peer.greeted = peer.foreign;
+  }
+  feed([&](TimePoint now) TUTTI_NO_THREAD_SAFETY_ANALYSIS { return health_.connection_closed(task, now); });
+}
+
+void Peers::Impl::send_heartbeat(const std::string& task, const std::shared_ptr<Channel>& channel, bool fast) {
+  channel->call(kLeaseMethod, encode(LeaseRequest{options_.task, options_.incarnation, {}}), question(),
+                [self = shared_from_this(), task, asked = channel.get(), fast](Status status, const Payload& bytes) {
+                  LeaseReply reply;
+                  status.update(status.ok() ? decode(bytes, reply) : Status());
+                  std::shared_ptr<Channel> dropped;
+                  {
+                    MutexLock lock(self->mu_);
+                    Peer& peer = *self->peers_.at(task);
+                    peer.asking = false;
+                    // Another process than the one that said hello: ask it who it is.
+                    if (!status.ok() || reply.incarnation != self->health_.incarnation(task)) peer.greeted = false;
+                    if (!status.ok() && fast && peer.fast.get() == asked) dropped = std::move(peer.fast);
+                  }
+                  if (!status.ok() && !fast) return self->ask_failed(task, status);
+                  self->feed([&](TimePoint now) TUTTI_NO_THREAD_SAFETY_ANALYSIS {
+                    if (!status.ok()) return self->health_.connection_closed(task, now);
+                    return self->health_.heard(task, reply.incarnation, now);
+                  });
+                });
+}
+
+void Peers::Impl::get_status(const std::string& task, const std::shared_ptr<Channel>& channel) {
+  channel->call(
+      kGetStatusMethod, {}, question(), [self = shared_from_this(), task](Status status, const Payload& bytes) {
+        GetStatusReply reply;
+        status.update(status.ok() ? decode(bytes, reply) : Status());
+        if (!status.ok()) return self->ask_failed(task, status);
+        {
+          MutexLock lock(self->mu_);
+          self->peers_.at(task)->asking = false;
+        }
+        const std::uint64_t incarnation = reply.devices.empty() ? 1 : reply.devices.front().incarnation;
+        self->feed([&](TimePoint now)
+                       TUTTI_NO_THREAD_SAFETY_ANALYSIS { return self->health_.heard(task, incarnation, now); });
+      });
+}
+
+void Peers::Impl::ask_failed(const std::string& task, const Status& status) {
+  {
+    MutexLock lock(mu_);
+    Peer& peer = *peers_.at(task);
+    peer.asking = false;
+    peer.greeted = peer.foreign = false;  // whoever comes next may be another program
+  }
+  // No answer is silence, which the lease measures; all else is a way that ended somewhere.
+  if (status.code() == Code::kDeadlineExceeded) return tick();
+  const bool broke = status.message().find("connection lost") != std::string::npos;
+  feed([&](TimePoint now) TUTTI_NO_THREAD_SAFETY_ANALYSIS {
+    if (broke) return health_.connection_closed(task, now);
+    return health_.connection_failed(task, connect_stage(status), status, now);
+  });
+}
+
+Peers::Peers(PeersOptions options) : impl_(std::make_shared<Impl>(std::move(options))) {}
+
+Peers::~Peers() { stop(unavailable("this task has ended")); }
+
+void Peers::set_local(std::shared_ptr<WorkerInterface> worker) { impl_->set_local(std::move(worker)); }
+
+Status Peers::set_addresses(const std::map<std::string, std::string>& addresses) {
+  return impl_->set_addresses(addresses);
+}
+
+Result<std::shared_ptr<Channel>> Peers::channel(const std::string& task) { return impl_->channel(task); }
+
+Result<std::shared_ptr<WorkerInterface>> Peers::worker(const std::string& task) { return impl_->worker(task); }
+
+std::vector<std::string> Peers::tasks() const { return impl_->tasks(); }
+
+void Peers::heard(const std::string& task, std::uint64_t incarnation) { impl_->heard(task, incarnation); }
+
+PeerState Peers::state(const std::string& task) const { return impl_->state(task); }
+
+std::string Peers::describe(const std::string& task) const { return impl_->describe(task); }
+
+void Peers::stop(const Status& cause) { impl_->stop(cause); }
+
+}  // namespace tutti

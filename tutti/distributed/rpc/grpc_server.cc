@@ -1,0 +1,145 @@
+#include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
+#include <netdb.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "tutti/core/mutex.h"
+#include "tutti/distributed/rpc/grpc_transport.h"
+#include "tutti/distributed/rpc/internal/completion_threads.h"
+#include "tutti/distributed/rpc/internal/credentials.h"
+#include "tutti/distributed/rpc/internal/server_call.h"
+#include "tutti/distributed/rpc/internal/wire.h"
+
+namespace tutti {
+namespace {
+
+using namespace rpc_internal;  // NOLINT: the other half of this file
+
+// For answers to calls that a stop has cancelled to reach their callers.
+constexpr std::chrono::seconds kStopGrace{1};
+
+// A peer that answers no ping for so long has gone, or does not read. 10,000 idle connections make 330 pings a second.
+constexpr int kKeepaliveMs = 30'000;
+constexpr int kKeepaliveTimeoutMs = 10'000;
+// From a connection's first byte to its being usable; a slow-loris has no longer.
+constexpr int kHandshakeMs = 10'000;
+// Fewer and longer frames than HTTP/2's 16 KiB for tensors.
+constexpr int kFrameBytes = 1 << 20;
+
+int polling_threads(int wanted) {
+  if (wanted > 0) return wanted;
+  return std::max(4, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+void set_arguments(grpc::ServerBuilder& builder, const ServerLimits& limits) {
+  builder.SetMaxReceiveMessageSize(message_limit(limits.message_bytes));
+  builder.SetMaxSendMessageSize(message_limit(kMostMessageBytes));
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 1000);
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeMs);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_FRAME_SIZE, kFrameBytes);
+  // Above our own limit, so that calls beyond it are refused with a reason instead of waiting at the caller.
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, static_cast<int>(std::min<std::int64_t>(
+                                                                  2LL * limits.calls_per_connection + 100, 1 << 30)));
+}
+
+// Why nobody can listen there; gRPC does not say.
+std::string bind_error(const std::string& address) {
+  const std::size_t colon = address.rfind(':');
+  std::string host = address.substr(0, colon);
+  if (host.size() > 2 && host.front() == '[') host = host.substr(1, host.size() - 2);
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_PASSIVE;
+  addrinfo* found = nullptr;
+  const int failed =
+      getaddrinfo(host.empty() ? nullptr : host.c_str(), address.substr(colon + 1).c_str(), &hints, &found);
+  if (failed != 0) return str_cat(address, ": ", gai_strerror(failed));
+  int error = 0;
+  for (const addrinfo* one = found; one != nullptr && error == 0; one = one->ai_next) {
+    const int fd = socket(one->ai_family, one->ai_socktype, one->ai_protocol);
+    if (fd < 0) continue;
+    const int yes = 1;
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
+    if (bind(fd, one->ai_addr, one->ai_addrlen) != 0 || listen(fd, 1) != 0) error = errno;
+    close(fd);
+  }
+  freeaddrinfo(found);
+  if (error == 0 || error == EADDRINUSE) return str_cat(address, " is in use by another server");
+  return str_cat(address, ": ", std::strerror(error));
+}
+
+}  // namespace
+
+class GrpcServer::Impl {
+ public:
+  Impl(const GrpcServerOptions& options, CallHandler& handler) : options_(options), calls_(options, handler) {}
+  ~Impl() { stop(); }
+
+  Status start() {
+    MutexLock lock(mu_);
+    TUTTI_RETURN_IF_ERROR(check_exposure(options_.address, options_.security));
+    TUTTI_ASSIGN_OR_RETURN(auto credentials, server_credentials(options_.security));
+    grpc::ServerBuilder builder;
+    set_arguments(builder, options_.limits);
+    builder.AddListeningPort(options_.address, std::move(credentials), &port_);
+    builder.RegisterAsyncGenericService(&calls_.service());
+    queue_ = builder.AddCompletionQueue();
+    server_ = builder.BuildAndStart();
+    threads_ = std::make_unique<CompletionThreads>("rpc-serve", polling_threads(options_.threads), *queue_);
+    if (server_ == nullptr || port_ == 0) {
+      return Status(Code::kUnknown, str_cat("could not start gRPC server: ", bind_error(options_.address)));
+    }
+    calls_.listen(*queue_);
+    return {};
+  }
+
+  int port() const { return port_; }
+
+  void stop() {
+    MutexLock lock(mu_);
+    if (threads_ == nullptr) return;
+    if (server_ != nullptr) {
+      calls_.begin_stop();
+      calls_.wait_answered(std::chrono::steady_clock::now() + kStopGrace);
+      server_->Shutdown(std::chrono::system_clock::now());
+      calls_.wait_gone();
+    }
+    threads_.reset();
+  }
+
+ private:
+  const GrpcServerOptions options_;
+  int port_ = 0;
+  ServerCalls calls_;
+  std::unique_ptr<grpc::ServerCompletionQueue> queue_;  // gRPC wants it to outlive the server
+  std::unique_ptr<grpc::Server> server_;
+  Mutex mu_;
+  std::unique_ptr<CompletionThreads> threads_ TUTTI_GUARDED_BY(mu_);  // null: not started, or stopped
+};
+
+Result<std::unique_ptr<GrpcServer>> GrpcServer::start(const GrpcServerOptions& options, CallHandler& handler) {
+  auto impl = std::make_unique<Impl>(options, handler);
+  TUTTI_RETURN_IF_ERROR(impl->start());
+  return std::unique_ptr<GrpcServer>(new GrpcServer(std::move(impl)));
+}
+
+GrpcServer::GrpcServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+GrpcServer::~GrpcServer() = default;
+int GrpcServer::port() const { return impl_->port(); }
+void GrpcServer::stop() { impl_->stop(); }
+
+}  // namespace tutti

@@ -1,0 +1,208 @@
+#include "tutti/distributed/rpc/internal/client_call.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "tutti/distributed/rpc/internal/call_failure.h"
+#include "tutti/distributed/rpc/internal/wire.h"
+
+namespace tutti::rpc_internal {
+namespace {
+
+// The first without a challenge, the second with it; a third when the server has drawn another one in between.
+constexpr int kMostAttempts = 3;
+
+}  // namespace
+
+ClientState::ClientState(int threads) : threads_(std::make_unique<CompletionThreads>("rpc-call", threads, queue_)) {}
+
+bool ClientState::add(const std::shared_ptr<ChannelState>& channel) {
+  MutexLock lock(mu_);
+  if (closed_) return false;
+  std::erase_if(channels_, [](const auto& one) { return one.expired(); });
+  channels_.push_back(channel);
+  return true;
+}
+
+void ClientState::close() {
+  std::vector<std::weak_ptr<ChannelState>> channels;
+  {
+    MutexLock lock(mu_);
+    closed_ = true;
+    channels.swap(channels_);
+  }
+  for (const auto& one : channels) {
+    if (const auto channel = one.lock()) channel->close();
+  }
+  {
+    // Closed channels begin no call, so that this only falls.
+    MutexLock lock(mu_);
+    while (calls_ > 0) no_calls_.wait(mu_);
+  }
+  threads_.reset();
+}
+
+void ClientState::call_began() {
+  MutexLock lock(mu_);
+  ++calls_;
+}
+
+void ClientState::call_ended() {
+  MutexLock lock(mu_);
+  if (--calls_ == 0) no_calls_.notify_all();
+}
+
+ChannelState::ChannelState(std::shared_ptr<ClientState> client, std::shared_ptr<grpc::Channel> channel, Status broken,
+                           std::string description, std::unique_ptr<TokenSigner> signer)
+    : client_(std::move(client)),
+      broken_(std::move(broken)),
+      description_(std::move(description)),
+      stub_(channel ? std::make_unique<grpc::GenericStub>(std::move(channel)) : nullptr),
+      signer_(std::move(signer)) {}
+
+Status ChannelState::add(const std::shared_ptr<ClientCall>& call) {
+  TUTTI_RETURN_IF_ERROR(broken_);
+  MutexLock lock(mu_);
+  if (closed_) return closed_status();
+  calls_.insert(call);
+  client_->call_began();
+  return {};
+}
+
+void ChannelState::remove(const std::shared_ptr<ClientCall>& call) {
+  MutexLock lock(mu_);
+  calls_.erase(call);
+}
+
+void ChannelState::close() {
+  std::vector<std::shared_ptr<ClientCall>> calls;
+  {
+    MutexLock lock(mu_);
+    closed_ = true;
+    calls.assign(calls_.begin(), calls_.end());
+  }
+  for (const auto& call : calls) call->cancel();
+}
+
+bool ChannelState::closed() {
+  MutexLock lock(mu_);
+  return closed_;
+}
+
+ClientCall::ClientCall(std::shared_ptr<ChannelState> channel, std::string_view method, const CallOptions& options,
+                       Channel::Done done)
+    : channel_(std::move(channel)),
+      method_(method),
+      deadline_(options.deadline),
+      wait_for_ready_(options.wait_for_ready),
+      cancellation_(options.cancellation),
+      done_(std::move(done)) {}
+
+void ClientCall::start(const Payload& request) {
+  if (request.size() > kMostMessageBytes) {
+    done_(resource_exhausted(channel_->description(), ": the request of ", method_, " has ", request.size(),
+                             " bytes, more than ", kMostMessageBytes),
+          {});
+    return;
+  }
+  if (const Status refused = channel_->add(shared_from_this()); !refused.ok()) {
+    done_(refused, {});
+    return;
+  }
+  if (cancellation_ != nullptr) {
+    // Before anything is sent: once it is, the call may end at any time, and then needs the token.
+    token_ = cancellation_->register_callback([self = shared_from_this()] { self->cancel(); });
+    if (token_ == 0) {
+      channel_->remove(shared_from_this());
+      done_(cancellation_->status(), {});
+      channel_->client().call_ended();
+      return;
+    }
+  }
+  request_ = to_byte_buffer(request);
+  send();
+}
+
+void ClientCall::send() {
+  auto attempt = std::make_shared<Attempt>();
+  if (deadline_) attempt->context.set_deadline(to_grpc_time(*deadline_));
+  attempt->context.set_wait_for_ready(wait_for_ready_);
+  if (TokenSigner* signer = channel_->signer()) attempt->context.AddMetadata(kTokenKey, signer->sign(method_));
+  {
+    MutexLock lock(mu_);
+    attempt_ = attempt;
+    // gRPC remembers it for a call that has not begun.
+    if (cancel_wanted_) attempt->context.TryCancel();
+  }
+  ++attempts_;
+  pending_ = shared_from_this();
+  attempt->reader =
+      channel_->stub().PrepareUnaryCall(&attempt->context, method_, request_, &channel_->client().queue());
+  attempt->reader->StartCall();
+  attempt->reader->Finish(&attempt->reply, &attempt->status, as_tag());
+}
+
+void ClientCall::cancel() {
+  std::shared_ptr<Attempt> attempt;
+  {
+    MutexLock lock(mu_);
+    cancel_wanted_ = true;
+    attempt = attempt_;
+  }
+  if (attempt != nullptr) attempt->context.TryCancel();
+}
+
+bool ClientCall::arrived(bool) { return true; }
+
+void ClientCall::work() {
+  const std::shared_ptr<ClientCall> self = std::move(pending_);
+  if (asked_for_proof()) {
+    send();
+  } else {
+    finish();
+  }
+}
+
+bool ClientCall::asked_for_proof() {
+  TokenSigner* signer = channel_->signer();
+  if (signer == nullptr || attempts_ >= kMostAttempts) return false;
+  MutexLock lock(mu_);
+  if (attempt_->status.error_code() != grpc::StatusCode::UNAUTHENTICATED) return false;
+  const auto& metadata = attempt_->context.GetServerTrailingMetadata();
+  const auto challenge = metadata.find(kChallengeKey);
+  if (challenge == metadata.end()) return false;
+  signer->set_challenge({challenge->second.data(), challenge->second.size()});
+  return true;
+}
+
+Status ClientCall::outcome() {
+  grpc::Status ended;
+  {
+    MutexLock lock(mu_);
+    ended = attempt_->status;
+  }
+  if (ended.error_code() == grpc::StatusCode::CANCELLED) {
+    if (cancellation_ != nullptr && cancellation_->cancelled()) return cancellation_->status();
+    if (channel_->closed()) return channel_->closed_status();
+  }
+  return explain_failure(from_grpc_status(ended), channel_->description(), method_);
+}
+
+void ClientCall::finish() {
+  const Status status = outcome();
+  Payload reply;
+  if (status.ok()) {
+    MutexLock lock(mu_);
+    reply = to_payload(attempt_->reply);
+    attempt_->reply.Clear();
+  }
+  request_.Clear();
+  // From here on nobody but this thread knows of the call, and `cancellation_` may go with `done_`.
+  if (token_ != 0) cancellation_->deregister(token_);
+  channel_->remove(shared_from_this());
+  done_(status, std::move(reply));
+  done_ = nullptr;  // with all that it holds, before the client may go
+  channel_->client().call_ended();
+}
+
+}  // namespace tutti::rpc_internal

@@ -1,0 +1,121 @@
+// The calls of a GrpcClient's channels.
+#pragma once
+
+#include <grpcpp/channel.h>
+#include <grpcpp/client_context.h>
+#include <grpcpp/completion_queue.h>
+#include <grpcpp/generic/generic_stub.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_set>
+#include <vector>
+
+#include "tutti/core/mutex.h"
+#include "tutti/distributed/rpc/internal/call_token.h"
+#include "tutti/distributed/rpc/internal/completion_threads.h"
+#include "tutti/transport/channel.h"
+
+namespace tutti::rpc_internal {
+
+class ChannelState;
+
+// What the channels of one client share. Thread-safe.
+class ClientState {
+ public:
+  explicit ClientState(int threads);
+  grpc::CompletionQueue& queue() { return queue_; }
+  // False when the client has closed.
+  bool add(const std::shared_ptr<ChannelState>& channel);
+  // Ends all calls, waits until every `done` has returned and joins the threads. Once.
+  void close() TUTTI_EXCLUDES(mu_);
+
+  // For calls: their life.
+  void call_began();
+  void call_ended();
+
+ private:
+  grpc::CompletionQueue queue_;
+  Mutex mu_;
+  CondVar no_calls_;
+  bool closed_ TUTTI_GUARDED_BY(mu_) = false;
+  int calls_ TUTTI_GUARDED_BY(mu_) = 0;
+  std::vector<std::weak_ptr<ChannelState>> channels_ TUTTI_GUARDED_BY(mu_);
+  std::unique_ptr<CompletionThreads> threads_;  // from construction to close()
+};
+
+// One call of a channel. gRPC's pending operation, the channel's list and the cancellation's callback hold it.
+class ClientCall final : public CompletionTag, public std::enable_shared_from_this<ClientCall> {
+ public:
+  ClientCall(std::shared_ptr<ChannelState> channel, std::string_view method, const CallOptions& options,
+             Channel::Done done);
+  // Once.
+  void start(const Payload& request);
+  void cancel() TUTTI_EXCLUDES(mu_);
+
+  bool arrived(bool ok) override;
+  void work() override;
+
+ private:
+  // One sending of the call; a second follows when the server asks for another proof.
+  struct Attempt {
+    grpc::ClientContext context;
+    std::unique_ptr<grpc::GenericClientAsyncResponseReader> reader;
+    grpc::ByteBuffer reply;
+    grpc::Status status;
+  };
+
+  void send();
+  bool asked_for_proof();
+  void finish();
+  Status outcome();
+
+  const std::shared_ptr<ChannelState> channel_;
+  const std::string method_;
+  const std::optional<TimePoint> deadline_;
+  const bool wait_for_ready_;
+  Cancellation* const cancellation_;
+  Channel::Done done_;
+  grpc::ByteBuffer request_;
+  Cancellation::Token token_ = 0;
+  int attempts_ = 0;
+  std::shared_ptr<ClientCall> pending_;  // itself, while gRPC has the tag
+  Mutex mu_;
+  bool cancel_wanted_ TUTTI_GUARDED_BY(mu_) = false;
+  std::shared_ptr<Attempt> attempt_ TUTTI_GUARDED_BY(mu_);
+};
+
+// What a channel and its calls share, which may outlive it. Thread-safe.
+class ChannelState {
+ public:
+  // A null channel fails every call with `broken`.
+  ChannelState(std::shared_ptr<ClientState> client, std::shared_ptr<grpc::Channel> channel, Status broken,
+               std::string description, std::unique_ptr<TokenSigner> signer);
+
+  ClientState& client() { return *client_; }
+  grpc::GenericStub& stub() { return *stub_; }
+  TokenSigner* signer() { return signer_.get(); }
+  const std::string& description() const { return description_; }
+
+  // kCancelled when the channel has closed. A call that was added must be removed.
+  Status add(const std::shared_ptr<ClientCall>& call) TUTTI_EXCLUDES(mu_);
+  void remove(const std::shared_ptr<ClientCall>& call) TUTTI_EXCLUDES(mu_);
+  // Cancels the calls; does not wait for them.
+  void close() TUTTI_EXCLUDES(mu_);
+  bool closed() TUTTI_EXCLUDES(mu_);
+  Status closed_status() const { return cancelled(description_, ": the channel was closed"); }
+
+ private:
+  const std::shared_ptr<ClientState> client_;
+  const Status broken_;
+  const std::string description_;
+  const std::unique_ptr<grpc::GenericStub> stub_;
+  const std::unique_ptr<TokenSigner> signer_;  // null: no token
+  Mutex mu_;
+  bool closed_ TUTTI_GUARDED_BY(mu_) = false;
+  std::unordered_set<std::shared_ptr<ClientCall>> calls_ TUTTI_GUARDED_BY(mu_);
+};
+
+}  // namespace tutti::rpc_internal

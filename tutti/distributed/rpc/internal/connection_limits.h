@@ -1,0 +1,62 @@
+// How much one connection may have open at a time.
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <functional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "tutti/core/mutex.h"
+#include "tutti/core/status.h"
+#include "tutti/distributed/security.h"
+
+namespace tutti::rpc_internal {
+
+// Counts the open calls and the held bytes of every connection that has calls open; others cost nothing. Thread-safe.
+//
+// A call goes through: enter; read_when_allowed, which calls `read` now or later; read_ended; answering; leave (from
+// any of these states but a pending read). gRPC gathers a message before it tells its size, so what bounds memory while
+// messages arrive is that few of them are read at a time. Requests beyond the limits are refused. Answers that the peer
+// does not take are not: those tensors mostly exist anyway, and a parameter server's answers of one step may be more
+// than any limit. While they are over the limit, the connection's further requests wait instead.
+class ConnectionLimits {
+ public:
+  // Messages that arrive at the same time on one connection; each may be as large as a message may be.
+  static constexpr int kReads = 16;
+
+  struct Connection;  // of one peer
+
+  explicit ConnectionLimits(const ServerLimits& limits) : limits_(limits) {}
+
+  // kResourceExhausted when the peer has too many calls open.
+  Result<Connection*> enter(const std::string& peer);
+  // `read` must be short.
+  void read_when_allowed(Connection& connection, std::function<void()> read);
+  // `bytes` have arrived and are held until leave(). kResourceExhausted when they are too many.
+  Status read_ended(Connection& connection, std::size_t bytes);
+  // `bytes` of answer are held until leave().
+  void answering(Connection& connection, std::size_t bytes);
+  // REQUIRES: the bytes as given before. The connection must not be used any more by this call.
+  void leave(Connection& connection, std::size_t request_bytes, std::size_t answer_bytes);
+
+ private:
+  std::vector<std::function<void()>> take_allowed(Connection& connection) TUTTI_REQUIRES(mu_);
+
+  const ServerLimits limits_;
+  Mutex mu_;
+  // By peer. Elements stay where they are until erased, with their last call.
+  std::unordered_map<std::string, Connection> connections_ TUTTI_GUARDED_BY(mu_);
+};
+
+struct ConnectionLimits::Connection {
+  std::string peer;
+  int calls = 0;
+  int reads = 0;
+  std::size_t request_bytes = 0;
+  std::size_t answer_bytes = 0;
+  std::deque<std::function<void()>> waiting;  // reads that are not yet allowed
+};
+
+}  // namespace tutti::rpc_internal

@@ -1,0 +1,316 @@
+#include "tutti/distributed/server.h"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <utility>
+
+#include "tutti/core/mutex.h"
+#include "tutti/core/strings.h"
+#include "tutti/core/thread_pool.h"
+#include "tutti/distributed/data_directories.h"
+#include "tutti/distributed/hello.h"
+#include "tutti/distributed/internal/address.h"
+#include "tutti/distributed/internal/client_session.h"
+#include "tutti/distributed/master.h"
+#include "tutti/distributed/peers.h"
+#include "tutti/distributed/rpc/grpc_transport.h"
+#include "tutti/distributed/services.h"
+#include "tutti/distributed/task_service.h"
+#include "tutti/distributed/worker.h"
+#include "tutti/runtime/task_session.h"
+#include "tutti/transport/shm/shm_transport.h"
+
+namespace tutti {
+namespace {
+
+// What TensorFlow says of a CPU; nothing is limited by it.
+constexpr std::int64_t kCpuMemoryLimit = std::int64_t{256} << 20;
+
+// Which task of the cluster a server is, as far as it may be left open.
+Status choose_task(ServerOptions& options) {
+  const auto& jobs = options.cluster.tasks();
+  if (options.job.empty()) {
+    if (jobs.size() != 1) {
+      return invalid_argument("a job must be named: the cluster has ", jobs.size(), " (",
+                              str_join(options.cluster.jobs(), ", "), ")");
+    }
+    options.job = jobs.begin()->first;
+  }
+  TUTTI_ASSIGN_OR_RETURN(const std::vector<int> indices, options.cluster.task_indices(options.job));
+  if (options.task < 0) {
+    if (indices.size() != 1) {
+      return invalid_argument("a task index must be given: the job \"", options.job, "\" has ", indices.size(),
+                              " tasks");
+    }
+    options.task = indices.front();
+  }
+  return options.cluster.task_address(options.job, options.task).status();
+}
+
+Status check_addresses(const ClusterSpec& cluster) {
+  for (const auto& [task, address] : task_addresses(cluster)) {
+    if (const auto parsed = Address::parse(address); !parsed.ok()) return parsed.status().with_context(task);
+  }
+  return {};
+}
+
+void log_to_stderr(const std::string& line) {
+  const std::string text = line + "\n";
+  // One write, so that lines of several tasks on one terminal do not mix.
+  (void)!write(STDERR_FILENO, text.data(), text.size());
+}
+
+// Where a transport finds the handler that is made after it.
+class Door : public CallHandler {
+ public:
+  void open(CallHandler& handler) { handler_.store(&handler, std::memory_order_release); }
+  void handle(IncomingCall call, Reply reply) override {
+    CallHandler* const handler = handler_.load(std::memory_order_acquire);
+    if (handler == nullptr) return reply(unavailable("this task is starting"), {});
+    handler->handle(std::move(call), std::move(reply));
+  }
+
+ private:
+  std::atomic<CallHandler*> handler_{nullptr};  // release/acquire: who sees it sees what it was made of
+};
+
+}  // namespace
+
+// The members stand in the order in which they are needed: each may use those before it.
+class Server::Impl : public std::enable_shared_from_this<Impl> {
+ public:
+  explicit Impl(ServerOptions options)
+      : options_(std::move(options)),
+        task_(task_name(options_.job, options_.task)),
+        incarnation_(random_incarnation()) {
+    if (!options_.log) options_.log = log_to_stderr;
+  }
+
+  Status start() {
+    TUTTI_ASSIGN_OR_RETURN(const std::string own, options_.cluster.task_address(options_.job, options_.task));
+    TUTTI_ASSIGN_OR_RETURN(Address address, Address::parse(own));
+    const std::string listen = options_.listen.empty() ? own : options_.listen;
+    TUTTI_ASSIGN_OR_RETURN(const Address bound, Address::parse(listen));
+    TUTTI_RETURN_IF_ERROR(open_files(bound.is_loopback()));
+    make_runtime();
+    TUTTI_RETURN_IF_ERROR(make_shared_memory());
+    make_peers();
+    make_services();
+    TUTTI_ASSIGN_OR_RETURN(
+        grpc_, GrpcServer::start(
+                   {.address = listen, .security = options_.security, .limits = options_.limits, .log = line_log()},
+                   *service_));
+    address.port = grpc_->port();
+    target_ = str_cat("grpc://", address.to_string());
+    return {};
+  }
+
+  const std::string& target() const { return target_; }
+  const std::string& task() const { return task_; }
+
+  Status set_addresses(const ClusterSpec& cluster) {
+    TUTTI_RETURN_IF_ERROR(check_addresses(cluster));
+    return peers_->set_addresses(task_addresses(cluster));
+  }
+
+  Result<std::unique_ptr<Session>> connect(Graph& graph, const ConnectOptions& options) {
+    std::shared_ptr<MasterInterface> master(shared_from_this(), master_.get());
+    return make_remote_session(std::move(master), graph, remote_session_options(target_, options, clock_.get()));
+  }
+
+  void join() {
+    MutexLock lock(mu_);
+    while (!ended_) all_ended_.wait(mu_);
+  }
+
+  void stop() {
+    {
+      MutexLock lock(mu_);
+      if (std::exchange(stopping_, true)) {
+        while (!ended_) all_ended_.wait(mu_);
+        return;
+      }
+    }
+    stop_parts();
+    MutexLock lock(mu_);
+    ended_ = true;
+    all_ended_.notify_all();
+  }
+
+ private:
+  // First what runs, so that callers hear why; then the ways out and in.
+  void stop_parts() {
+    const Status cause = unavailable(task_, " is stopping");
+    if (master_) master_->stop(cause);
+    if (worker_) worker_->stop(cause);
+    if (service_) service_->stop();
+    if (peers_) peers_->stop(cause);
+    if (grpc_) grpc_->stop();
+    if (shm_) shm_->stop();
+    client_.reset();  // before what its calls' ends may use
+    errands_.reset();
+  }
+
+  std::function<void(const std::string&)> line_log() const {
+    return [log = options_.log, task = task_](const std::string& line) { log(str_cat(task, ": ", line)); };
+  }
+
+  Status open_files(bool loopback) {
+    if (options_.data_directories.empty() && loopback) return {};
+    FileSystem& base = options_.runtime.files ? *options_.runtime.files : local_file_system();
+    TUTTI_ASSIGN_OR_RETURN(files_, make_data_directories(base, options_.data_directories));
+    return {};
+  }
+
+  void make_runtime() {
+    RuntimeOptions runtime = options_.runtime;
+    runtime.job = options_.job;
+    runtime.task = options_.task;
+    runtime.clock = clock_.get();
+    if (files_) runtime.files = files_.get();
+    runtime_ = std::make_unique<LocalRuntime>(runtime);
+  }
+
+  // A host where it does not work is served over gRPC alone.
+  Status make_shared_memory() {
+    if (!options_.shared_memory) return {};
+    ShmOptions shm;
+    shm.task = task_;
+    shm.secret = options_.security.join_token;
+    shm.clock = clock_.get();
+    auto made = ShmTransport::create(shm, &door_);
+    if (made.ok()) {
+      shm_ = *std::move(made);
+    } else {
+      line_log()(str_cat("no shared memory, gRPC is used instead: ", made.status().message()));
+    }
+    return {};
+  }
+
+  void make_peers() {
+    client_ = std::make_unique<GrpcClient>(
+        GrpcClient::Options{.security = options_.security, .message_bytes = options_.limits.message_bytes});
+    errands_ = std::make_unique<ThreadPool>("tutti_peers", 1);
+    PeersOptions peers;
+    peers.addresses = task_addresses(options_.cluster);
+    peers.task = task_;
+    peers.incarnation = incarnation_;
+    peers.token = options_.security.join_token;
+    peers.clock = clock_.get();
+    peers.dial = [this](const std::string& address, const std::string& task) {
+      return client_->channel(address, task);
+    };
+    if (shm_) {
+      peers.host_id = ShmTransport::host_id();
+      peers.dial_fast = [this](const std::string& name, std::function<void(Status)> on_lost) {
+        return shm_->connect(name, std::move(on_lost));
+      };
+      peers.run = [this](std::function<void()> work) { errands_->schedule(std::move(work)); };
+    }
+    peers.gone = [this](const std::string& task, const Status& cause) {
+      master_->lose_task(task, cause);
+      worker_->forget_task(task, cause);
+    };
+    peers.log = line_log();
+    peers_ = std::make_unique<Peers>(std::move(peers));
+  }
+
+  WorkerOptions worker_options() {
+    WorkerOptions worker;
+    worker.task = task_;
+    for (const auto& device : runtime_->devices()) {
+      worker.devices.push_back({device.to_string(), *device.type, kCpuMemoryLimit, incarnation_, {}});
+    }
+    worker.make_session = [this](const TaskSessionOptions& options) { return make_task_session(*runtime_, options); };
+    worker.reset_containers = [this](const std::vector<std::string>& containers) { runtime_->reset(containers); };
+    worker.peers = peers_.get();
+    worker.clock = clock_.get();
+    worker.step_bytes = options_.limits.step_bytes;
+    worker.log = line_log();
+    return worker;
+  }
+
+  void make_services() {
+    worker_ = std::make_shared<Worker>(worker_options());
+    peers_->set_local(worker_);
+    MasterOptions master;
+    master.task = task_;
+    master.workers = peers_.get();
+    master.clock = clock_.get();
+    master.session_idle_limit = options_.session_idle_limit;
+    master.log = line_log();
+    master_ = std::make_unique<Master>(std::move(master));
+    services_ = make_task_services(*master_, *worker_);
+    TaskServiceOptions service;
+    service.hello.self.task = task_;
+    service.hello.self.incarnation = incarnation_;
+    if (shm_) {
+      service.hello.self.host_id = ShmTransport::host_id();
+      service.hello.self.shm_name = shm_->name();
+    }
+    service.hello.token = options_.security.join_token;
+    service.clock = clock_.get();
+    service.heard = [this](const std::string& task, std::uint64_t incarnation) { peers_->heard(task, incarnation); };
+    service.abandon = [this](const std::string& session) { master_->abandon_session(session); };
+    service.log = line_log();
+    service_ = std::make_unique<TaskService>(std::move(service), *services_);
+    door_.open(*service_);
+  }
+
+  ServerOptions options_;
+  const std::string task_;
+  const std::uint64_t incarnation_;
+  std::string target_;  // constant once started
+
+  const std::unique_ptr<Clock> clock_ = make_system_clock();
+  std::unique_ptr<FileSystem> files_;  // null: the runtime's own
+  std::unique_ptr<LocalRuntime> runtime_;
+  Door door_;
+  std::unique_ptr<ShmTransport> shm_;  // null: none
+  std::unique_ptr<GrpcClient> client_;
+  std::unique_ptr<ThreadPool> errands_;  // connecting the fast way
+  std::unique_ptr<Peers> peers_;
+  std::shared_ptr<Worker> worker_;
+  std::unique_ptr<Master> master_;
+  std::unique_ptr<CallHandler> services_;
+  std::unique_ptr<TaskService> service_;
+  std::unique_ptr<GrpcServer> grpc_;
+
+  Mutex mu_;
+  CondVar all_ended_;
+  bool stopping_ TUTTI_GUARDED_BY(mu_) = false;
+  bool ended_ TUTTI_GUARDED_BY(mu_) = false;
+};
+
+Server::Server(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+Server::~Server() { stop(); }
+
+Result<std::unique_ptr<Server>> Server::start(ServerOptions options) {
+  TUTTI_RETURN_IF_ERROR(choose_task(options));
+  TUTTI_RETURN_IF_ERROR(check_addresses(options.cluster));
+  auto impl = std::make_shared<Impl>(std::move(options));
+  const Status started = impl->start();
+  if (!started.ok()) {
+    impl->stop();
+    return started.with_context(impl->task());
+  }
+  return std::unique_ptr<Server>(new Server(std::move(impl)));
+}
+
+const std::string& Server::target() const { return impl_->target(); }
+
+const std::string& Server::task() const { return impl_->task(); }
+
+void Server::join() { impl_->join(); }
+
+void Server::stop() { impl_->stop(); }
+
+Status Server::set_addresses(const ClusterSpec& cluster) { return impl_->set_addresses(cluster); }
+
+Result<std::unique_ptr<Session>> Server::connect(Graph& graph, const ConnectOptions& options) {
+  return impl_->connect(graph, options);
+}
+
+}  // namespace tutti

@@ -1,0 +1,50 @@
+// Which sessions still have a client: leases that Tutti's clients hold on their sessions, as a state machine.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tutti/core/clock.h"
+
+namespace tutti {
+
+struct SessionLeaseOptions {
+  // How long the master holds a client's call before it answers; then the client calls again.
+  Duration hold = std::chrono::seconds(5);
+  Duration renew = std::chrono::seconds(10);  // an answered call must be followed by the next within
+  Duration grace = std::chrono::seconds(1);   // the same for a call whose connection closed
+};
+
+// A client keeps one call open for each of its sessions. Sessions that nobody ever leased are not known here. Not
+// thread-safe.
+class SessionLeases {
+ public:
+  explicit SessionLeases(SessionLeaseOptions options = {}) : options_(options) {}
+
+  // A call for the session came in and is held.
+  void held(const std::string& session) { ++sessions_[session].calls; }
+  void answered(const std::string& session, TimePoint now) { ended(session, now + options_.renew); }
+  // The caller of a held call is gone.
+  void broken(const std::string& session, TimePoint now) { ended(session, now + options_.grace); }
+  // The session ended otherwise.
+  void forget(const std::string& session) { sessions_.erase(session); }
+  // The sessions whose client is gone; they are forgotten here.
+  std::vector<std::string> tick(TimePoint now);
+  std::optional<TimePoint> next_tick() const;
+  std::size_t size() const { return sessions_.size(); }
+
+ private:
+  struct Lease {
+    int calls = 0;  // that are held
+    TimePoint ends;
+  };
+  void ended(const std::string& session, TimePoint ends);
+
+  const SessionLeaseOptions options_;
+  std::map<std::string, Lease> sessions_;
+};
+
+}  // namespace tutti

@@ -1,0 +1,42 @@
+// The serving end of "/tutti.TaskService/...": who we are, that peers live, and which sessions still have a client.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "tutti/core/clock.h"
+#include "tutti/distributed/hello.h"
+#include "tutti/distributed/session_leases.h"
+#include "tutti/transport/channel.h"
+
+namespace tutti {
+
+struct TaskServiceOptions {
+  HelloGate::Options hello;
+  SessionLeaseOptions leases;
+  Clock* clock = nullptr;  // outlives the service
+  // A task of the cluster said that it lives.
+  std::function<void(const std::string& task, std::uint64_t incarnation)> heard;
+  // The client that leased a session is gone, or has closed it.
+  std::function<void(const std::string& session_handle)> abandon;
+  std::function<void(const std::string& line)> log;  // of who was refused, once each; null: nothing is said
+};
+
+// Answers our own service and hands all other calls to `others`, which must outlive it. Thread-safe.
+class TaskService : public CallHandler {
+ public:
+  TaskService(TaskServiceOptions options, CallHandler& others);
+  ~TaskService() override;  // as stop()
+
+  void handle(IncomingCall call, Reply reply) override;
+  // Answers the calls that are held with kUnavailable and takes no more of them. Idempotent.
+  void stop();
+
+ private:
+  class Impl;
+  std::shared_ptr<Impl> impl_;
+};
+
+}  // namespace tutti

@@ -1,0 +1,16 @@
+// The part of a function library that a graph needs.
+#pragma once
+
+#include <memory>
+
+#include "tutti/graph/function.h"
+#include "tutti/graph/graph.h"
+
+namespace tutti {
+
+// A library with the functions that `nodes` call, those that these call, and so on, with their gradients. `library`
+// itself when it is empty.
+Result<std::shared_ptr<FunctionLibrary>> reachable_functions(const std::vector<const Node*>& nodes,
+                                                             const std::shared_ptr<FunctionLibrary>& library);
+
+}  // namespace tutti

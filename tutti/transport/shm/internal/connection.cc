@@ -1,0 +1,368 @@
+#include "tutti/transport/shm/internal/connection.h"
+
+#include <sys/socket.h>
+
+#include <utility>
+
+namespace tutti::shm {
+namespace {
+
+// Calls of one peer that wait for their reply. More are refused.
+constexpr std::size_t kMaxServings = 1 << 15;
+// How often the ring is emptied before other connections get their turn.
+constexpr int kRoundsBeforeOthers = 4;
+
+// Ring [0] goes from the one that connected to the one that listens.
+Ring ring_to_peer(const Joined& joined) {
+  return Ring::at(joined.rings->data(), joined.ring_bytes, joined.connector ? 0 : 1);
+}
+Ring ring_from_peer(const Joined& joined) {
+  return Ring::at(joined.rings->data(), joined.ring_bytes, joined.connector ? 1 : 0);
+}
+
+}  // namespace
+
+// A call of the peer, until it is replied to.
+struct Connection::Serving {
+  std::uint64_t id = 0;
+  std::string method;
+  Cancellation cancellation;
+  std::atomic<bool> replied{false};
+  std::atomic<bool> cancelling{false};
+};
+
+// Keeps bytes of the peer's readable; tells it when they are no longer needed.
+class Connection::Borrowed {
+ public:
+  Borrowed(std::weak_ptr<Connection> connection, std::uint64_t loan, std::shared_ptr<Mapping> mapping)
+      : connection_(std::move(connection)), loan_(loan), mapping_(std::move(mapping)) {}
+  ~Borrowed() {
+    if (const auto connection = connection_.lock()) connection->give_back(loan_);
+  }
+  Borrowed(const Borrowed&) = delete;
+  Borrowed& operator=(const Borrowed&) = delete;
+
+ private:
+  const std::weak_ptr<Connection> connection_;
+  const std::uint64_t loan_;
+  const std::shared_ptr<Mapping> mapping_;
+};
+
+Result<std::shared_ptr<Connection>> Connection::open(Joined joined, const ConnectionServices& services,
+                                                     std::uint64_t number, Lost on_lost,
+                                                     std::function<void(Connection*)> on_closed) {
+  std::shared_ptr<Connection> connection(
+      new Connection(std::move(joined), services, number, std::move(on_lost), std::move(on_closed)));
+  TUTTI_RETURN_IF_ERROR(services.loop->watch(connection->our_doorbell_.get(), connection));
+  if (Status status = services.loop->watch(connection->socket_.get(), connection); !status.ok()) {
+    services.loop->forget(connection->our_doorbell_.get());
+    return status;
+  }
+  // Says for the first time that we sleep.
+  ring_doorbell(connection->our_doorbell_.get());
+  return connection;
+}
+
+Connection::Connection(Joined joined, const ConnectionServices& services, std::uint64_t number, Lost on_lost,
+                       std::function<void(Connection*)> on_closed)
+    : services_(services),
+      peer_task_(joined.peer_task),
+      calls_(joined.connector),
+      description_(str_cat("shm to ", printable(joined.peer_task))),
+      name_(str_cat("shm:", joined.peer.pid, "#", number)),
+      socket_(std::move(joined.socket)),
+      our_doorbell_(std::move(joined.our_doorbell)),
+      peer_doorbell_(std::move(joined.peer_doorbell)),
+      rings_(joined.rings),
+      on_closed_(std::move(on_closed)),
+      sender_(RingWriter(ring_to_peer(joined)), socket_.get(), peer_doorbell_.get(), *services_.pool,
+              services_.loan_limit),
+      peer_memory_(socket_.get()),
+      ring_(ring_from_peer(joined)),
+      reader_(*services_.message_memory),
+      on_lost_(std::move(on_lost)) {}
+
+// Receiving.
+
+void Connection::ready(int fd) {
+  if (fd == socket_.get()) {
+    const Status status = peer_memory_.receive();
+    if (status.code() == Code::kUnavailable) {
+      hung_up_.store(true, std::memory_order_release);
+    } else if (!status.ok()) {
+      return lose(status);
+    }
+  }
+  pump();
+}
+
+void Connection::pump() {
+  if (pumping_.fetch_add(1, std::memory_order_acq_rel) != 0) return;
+  std::uint32_t asked = 1;
+  do {
+    asked = pumping_.load(std::memory_order_acquire);
+    const bool hung_up = hung_up_.load(std::memory_order_acquire);
+    Status status = open() ? drain() : Status();
+    status.update(open() ? sender_.flush() : Status());
+    if (status.ok() && hung_up) status = unavailable("it closed the connection or died");
+    if (!status.ok()) lose(status);
+  } while (!pumping_.compare_exchange_strong(asked, 0, std::memory_order_acq_rel));
+}
+
+Status Connection::drain() {
+  const auto progress = [this] {
+    ring_.publish();
+    if (ring_.take_writer_waits()) ring_doorbell(peer_doorbell_.get());
+  };
+  const auto take_frame = [this](Frame frame) { return take(std::move(frame)); };
+  for (int round = 0; round < kRoundsBeforeOthers; ++round) {
+    if (!ring_.refresh()) return data_loss("a ring whose writer is too far ahead of its reader");
+    if (ring_.available() > 0) {
+      TUTTI_RETURN_IF_ERROR(reader_.read(ring_, take_frame, progress));
+      progress();
+    }
+    // See ring.h: the flag first, then the last look.
+    ring_.sleep();
+    if (!ring_.refresh()) return data_loss("a ring whose writer is too far ahead of its reader");
+    if (ring_.available() == 0) return {};
+    ring_.stop_sleeping();
+  }
+  // A peer that never stops writing does not keep this thread: we come back by our own bell.
+  ring_doorbell(our_doorbell_.get());
+  return {};
+}
+
+Status Connection::take(Frame frame) {
+  switch (frame.kind) {
+    case FrameKind::kCall:
+      if (calls_) break;
+      return take_call(std::move(frame));
+    case FrameKind::kReply:
+      if (!calls_) break;
+      return take_reply(std::move(frame));
+    case FrameKind::kCancel:
+      if (calls_) break;
+      take_cancel(frame.id);
+      return {};
+    case FrameKind::kRelease:
+      return sender_.release(frame.id);
+    case FrameKind::kForget:
+      return peer_memory_.forget(frame.id);
+  }
+  return data_loss("a message of kind ", static_cast<int>(frame.kind), " from the wrong side");
+}
+
+Result<Payload> Connection::make_payload(const Frame& frame) {
+  Payload payload;
+  for (const PieceHeader& piece : frame.pieces) {
+    if (piece.segment == 0) {
+      const auto* data = static_cast<const std::byte*>(frame.inline_data->data()) + piece.offset;
+      payload.append({data, piece.bytes}, frame.inline_data);
+      continue;
+    }
+    TUTTI_ASSIGN_OR_RETURN(PeerMemory::Place place, peer_memory_.find(piece));
+    payload.append(place.bytes, std::make_shared<Borrowed>(weak_from_this(), piece.loan, std::move(place.mapping)));
+  }
+  return payload;
+}
+
+Status Connection::take_call(Frame frame) {
+  TUTTI_ASSIGN_OR_RETURN(Payload request, make_payload(frame));
+  auto serving = std::make_shared<Serving>();
+  serving->id = frame.id;
+  serving->method = std::move(frame.text);
+  bool too_many = false;
+  {
+    MutexLock lock(mu_);
+    if (!why_closed_.ok()) return {};
+    too_many = servings_.size() >= kMaxServings;
+    if (!too_many && !servings_.emplace(frame.id, serving).second) return data_loss("call ", frame.id, " made twice");
+  }
+  if (too_many) {
+    reply(frame.id, resource_exhausted("more than ", kMaxServings, " calls of one process at once"), {});
+    return {};
+  }
+  services_.loop->post([self = shared_from_this(), serving, request = std::move(request)]() mutable {
+    self->serve(serving, std::move(request));
+  });
+  return {};
+}
+
+void Connection::serve(const std::shared_ptr<Serving>& serving, Payload request) {
+  if (!open()) return;
+  if (services_.handler == nullptr) {
+    reply(serving->id, unimplemented("this process serves no calls"), {});
+    return;
+  }
+  IncomingCall incoming{.method = serving->method,
+                        .request = std::move(request),
+                        .peer_task = peer_task_,
+                        .connection = name_,
+                        .cancellation = &serving->cancellation};
+  services_.handler->handle(std::move(incoming),
+                            [weak = weak_from_this(), serving](const Status& status, const Payload& payload) {
+                              if (serving->replied.exchange(true)) return;
+                              if (const auto self = weak.lock()) self->reply(serving->id, status, payload);
+                            });
+}
+
+Status Connection::take_reply(Frame frame) {
+  TUTTI_ASSIGN_OR_RETURN(Payload payload, make_payload(frame));
+  std::shared_ptr<PendingCall> call;
+  {
+    MutexLock lock(mu_);
+    if (frame.id >= next_call_) return data_loss("a reply to call ", frame.id, ", which was not made");
+  }
+  call = remove_call(frame.id);
+  if (!call) return {};  // it had ended
+  Status status;
+  if (frame.code != 0) status = Status(static_cast<Code>(frame.code), std::move(frame.text));
+  services_.loop->post([call = std::move(call), status = std::move(status), payload = std::move(payload)]() mutable {
+    call->finish(std::move(status), std::move(payload));
+  });
+  return {};
+}
+
+void Connection::take_cancel(std::uint64_t id) {
+  std::shared_ptr<Serving> serving;
+  {
+    MutexLock lock(mu_);
+    const auto found = servings_.find(id);
+    if (found == servings_.end()) return;  // replied to meanwhile
+    serving = found->second;
+  }
+  if (serving->cancelling.exchange(true)) return;
+  services_.loop->post(
+      [serving, task = peer_task_] { serving->cancellation.cancel(cancelled(task, " no longer waits for the call")); });
+}
+
+// Sending.
+
+void Connection::call(std::string_view method, const Payload& request, const CallOptions& options, Channel::Done done) {
+  std::uint64_t id = 0;
+  std::shared_ptr<PendingCall> call;
+  Status refused;
+  {
+    MutexLock lock(mu_);
+    refused = why_closed_;
+    if (refused.ok()) {
+      id = next_call_++;
+      call = std::make_shared<PendingCall>(
+          *services_.clock, str_cat(description_, " ", method), std::move(done),
+          [weak = weak_from_this(), id](const Status&) {
+            if (const auto self = weak.lock()) self->drop_call(id);
+          },
+          [loop = services_.loop](std::function<void()> work) { loop->post(std::move(work)); });
+      pending_.emplace(id, call);
+    }
+  }
+  if (!call) return done(refused.with_context(str_cat(method, " was not sent")), {});
+  call->arm(options);
+  if (call->ended()) {
+    remove_call(id);
+    return;
+  }
+  const Status sent = sender_.send(FrameKind::kCall, id, {}, method, request);
+  if (sent.ok()) return;
+  if (sent.code() != Code::kResourceExhausted) return lose(sent);
+  remove_call(id);
+  call->finish(sent.with_context(description_), {});
+}
+
+std::shared_ptr<PendingCall> Connection::remove_call(std::uint64_t id) {
+  MutexLock lock(mu_);
+  const auto found = pending_.find(id);
+  if (found == pending_.end()) return nullptr;
+  auto call = std::move(found->second);
+  pending_.erase(found);
+  return call;
+}
+
+// The caller no longer waits.
+void Connection::drop_call(std::uint64_t id) {
+  remove_call(id);
+  if (!open()) return;
+  if (const Status status = sender_.cancel_call(id); !status.ok()) lose(status);
+}
+
+void Connection::reply(std::uint64_t id, const Status& status, const Payload& payload) {
+  std::shared_ptr<Serving> serving;  // dropped without the lock
+  {
+    MutexLock lock(mu_);
+    if (const auto found = servings_.find(id); found != servings_.end()) {
+      serving = std::move(found->second);
+      servings_.erase(found);
+    }
+  }
+  if (!open()) return;
+  Status sent = sender_.send(FrameKind::kReply, id, status, status.message(), payload);
+  if (sent.code() == Code::kResourceExhausted && !payload.empty()) {
+    sent = sender_.send(FrameKind::kReply, id, sent, sent.message(), {});
+  }
+  if (!sent.ok()) lose(sent);
+}
+
+void Connection::give_back(std::uint64_t loan) {
+  if (!open()) return;
+  if (const Status status = sender_.send(FrameKind::kRelease, loan); !status.ok()) lose(status);
+}
+
+void Connection::forget_segments(const std::vector<std::uint64_t>& ids) {
+  for (const std::uint64_t id : ids) {
+    if (!open()) return;
+    if (const Status status = sender_.forget_segment(id); !status.ok()) lose(status);
+  }
+}
+
+// The end.
+
+bool Connection::shut(const Status& why, Calls& calls, Servings& servings) {
+  {
+    MutexLock lock(mu_);
+    if (!why_closed_.ok()) return false;
+    why_closed_ = why;
+    open_.store(false, std::memory_order_release);
+    calls.swap(pending_);
+    servings.swap(servings_);
+  }
+  services_.loop->forget(our_doorbell_.get());
+  services_.loop->forget(socket_.get());
+  // The peer sees it at once; the descriptors stay until no thread can be using them.
+  ::shutdown(socket_.get(), SHUT_RDWR);
+  sender_.close();
+  if (on_closed_) on_closed_(this);
+  return true;
+}
+
+void Connection::end_all(const Calls& calls, const Servings& servings, const Status& why) {
+  for (const auto& [id, call] : calls) call->finish(why, {});
+  for (const auto& [id, serving] : servings) serving->cancellation.cancel(why);
+}
+
+void Connection::lose(const Status& why) {
+  const auto self = shared_from_this();  // the loop lets go of it
+  const Code code = why.code() == Code::kDataLoss ? Code::kDataLoss : Code::kUnavailable;
+  const Status lost(code, str_cat(description_, " (", name_, ") is lost: ", why.message()));
+  Calls calls;
+  Servings servings;
+  if (!shut(lost, calls, servings)) return;
+  Lost on_lost;
+  {
+    MutexLock lock(mu_);
+    on_lost.swap(on_lost_);
+  }
+  services_.loop->post([calls = std::move(calls), servings = std::move(servings), on_lost = std::move(on_lost), lost] {
+    end_all(calls, servings, lost);
+    if (on_lost) on_lost(lost);
+  });
+}
+
+void Connection::close(const Status& why) {
+  const auto self = shared_from_this();
+  Calls calls;
+  Servings servings;
+  if (!shut(why.with_context(description_), calls, servings)) return;
+  end_all(calls, servings, why.with_context(description_));
+}
+
+}  // namespace tutti::shm

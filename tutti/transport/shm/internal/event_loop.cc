@@ -1,0 +1,209 @@
+#include "tutti/transport/shm/internal/event_loop.h"
+
+#include <pthread.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <utility>
+
+namespace tutti::shm {
+namespace {
+
+constexpr std::uint64_t kWakeToken = 0;
+
+// Whose thread this is.
+thread_local const EventLoop* current_loop = nullptr;
+// In whose dispatch() this thread is.
+thread_local const EventLoop* dispatching_loop = nullptr;
+
+}  // namespace
+
+Result<UniqueFd> make_doorbell() {
+  UniqueFd fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!fd) return resource_exhausted(errno_text("eventfd"));
+  return fd;
+}
+
+void ring_doorbell(int fd) {
+  const std::uint64_t one = 1;
+  // Fails only when the counter is full; then it has been rung.
+  [[maybe_unused]] const auto written = ::write(fd, &one, sizeof one);
+}
+
+Result<std::shared_ptr<EventLoop>> EventLoop::create(int threads) {
+  UniqueFd epoll(::epoll_create1(EPOLL_CLOEXEC));
+  if (!epoll) return resource_exhausted(errno_text("epoll_create1"));
+  TUTTI_ASSIGN_OR_RETURN(UniqueFd wake, make_doorbell());
+  epoll_event event{.events = EPOLLIN | EPOLLET, .data = {.u64 = kWakeToken}};
+  if (::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, wake.get(), &event) != 0) return internal_error(errno_text("epoll_ctl"));
+  std::shared_ptr<EventLoop> loop(new EventLoop(threads, std::move(epoll), std::move(wake)));
+  loop->start();
+  return loop;
+}
+
+EventLoop::EventLoop(int threads, UniqueFd epoll, UniqueFd wake)
+    : num_threads_(threads), epoll_(std::move(epoll)), wake_(std::move(wake)) {}
+
+EventLoop::~EventLoop() { stop(); }
+
+void EventLoop::start() {
+  MutexLock lock(mu_);
+  for (int i = 0; i < num_threads_; ++i) threads_.emplace_back([this] { listen(); });
+}
+
+Status EventLoop::watch(int fd, std::shared_ptr<Watched> watched) {
+  MutexLock lock(watched_mu_);
+  const std::uint64_t token = next_token_++;
+  epoll_event event{.events = EPOLLIN | EPOLLRDHUP | EPOLLET, .data = {.u64 = token}};
+  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) return internal_error(errno_text("epoll_ctl"));
+  watched_.emplace(token, Entry{fd, std::move(watched)});
+  tokens_[fd] = token;
+  return {};
+}
+
+void EventLoop::forget(int fd) {
+  std::shared_ptr<Watched> last;  // may destroy it: not under the lock
+  MutexLock lock(watched_mu_);
+  const auto token = tokens_.find(fd);
+  if (token == tokens_.end()) return;
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
+  const auto entry = watched_.find(token->second);
+  last = std::move(entry->second.watched);
+  watched_.erase(entry);
+  tokens_.erase(token);
+}
+
+void EventLoop::wake_another() {
+  if (asleep_ == 0 || woken_) return;
+  woken_ = true;
+  ring_doorbell(wake_.get());
+}
+
+void EventLoop::post(std::function<void()> work) {
+  {
+    MutexLock lock(mu_);
+    if (!stopped_) {
+      work_.push_back(std::move(work));
+      // Who dispatches looks at the queue when it is done, and wakes others when there is more than it takes.
+      if (dispatching_loop != this) wake_another();
+      if (busy_ + 1 >= num_threads_ && spares_idle_ > 0) spare_wanted_.notify_one();
+      return;
+    }
+  }
+  work();
+}
+
+bool EventLoop::run_one() {
+  std::function<void()> work;
+  {
+    MutexLock lock(mu_);
+    if (work_.empty() || stopping_) return false;
+    if (busy_ + 1 >= num_threads_) {
+      if (spares_idle_ > 0) {
+        spare_wanted_.notify_one();
+      } else if (threads_.size() < 2 * static_cast<std::size_t>(num_threads_)) {
+        threads_.emplace_back([this] { help(); });
+      }
+      return false;
+    }
+    ++busy_;
+    work = std::move(work_.front());
+    work_.pop_front();
+    if (!work_.empty()) wake_another();
+  }
+  work();
+  work = nullptr;
+  MutexLock lock(mu_);
+  --busy_;
+  return true;
+}
+
+void EventLoop::listen() {
+  pthread_setname_np(pthread_self(), "tutti_shm");
+  current_loop = this;
+  while (true) {
+    while (run_one()) {
+    }
+    {
+      MutexLock lock(mu_);
+      if (stopping_) return;
+      if (!work_.empty() && busy_ + 1 < num_threads_) continue;
+      ++asleep_;
+    }
+    epoll_event event{};
+    const int ready = ::epoll_wait(epoll_.get(), &event, 1, -1);
+    const bool wake = ready == 1 && event.data.u64 == kWakeToken;
+    {
+      MutexLock lock(mu_);
+      --asleep_;
+      if (wake) woken_ = false;
+      // Each passes the end on to the next.
+      if (stopping_) {
+        ring_doorbell(wake_.get());
+        return;
+      }
+    }
+    if (ready == 1 && !wake) dispatch(event.data.u64);
+  }
+}
+
+void EventLoop::dispatch(std::uint64_t token) {
+  std::shared_ptr<Watched> watched;
+  int fd = -1;
+  {
+    MutexLock lock(watched_mu_);
+    const auto entry = watched_.find(token);
+    if (entry == watched_.end()) return;
+    watched = entry->second.watched;
+    fd = entry->second.fd;
+  }
+  dispatching_loop = this;
+  watched->ready(fd);
+  dispatching_loop = nullptr;
+}
+
+void EventLoop::help() {
+  pthread_setname_np(pthread_self(), "tutti_shm_spare");
+  current_loop = this;
+  while (true) {
+    std::function<void()> work;
+    {
+      MutexLock lock(mu_);
+      ++spares_idle_;
+      while (work_.empty() && !stopping_) spare_wanted_.wait(mu_);
+      --spares_idle_;
+      if (stopping_) return;
+      work = std::move(work_.front());
+      work_.pop_front();
+    }
+    work();
+  }
+}
+
+void EventLoop::stop() {
+  TUTTI_CHECK(current_loop != this, "an event loop stopped by its own work");
+  std::vector<std::thread> threads;
+  {
+    MutexLock lock(mu_);
+    stopping_ = true;
+    threads.swap(threads_);
+    ring_doorbell(wake_.get());
+  }
+  spare_wanted_.notify_all();
+  for (std::thread& thread : threads) thread.join();
+  std::deque<std::function<void()>> rest;
+  {
+    MutexLock lock(mu_);
+    stopped_ = true;
+    rest.swap(work_);
+  }
+  for (const auto& work : rest) work();
+  std::unordered_map<std::uint64_t, Entry> watched;  // destroyed without the lock
+  MutexLock lock(watched_mu_);
+  watched.swap(watched_);
+  tokens_.clear();
+}
+
+}  // namespace tutti::shm

@@ -1,0 +1,91 @@
+// Messages as they lie in a ring: a FrameHeader, its PieceHeaders, its text, and the bytes of the pieces that are not
+// references, in order.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tutti/core/allocator.h"
+#include "tutti/core/payload.h"
+#include "tutti/core/status.h"
+#include "tutti/transport/shm/internal/ring.h"
+
+namespace tutti::shm {
+
+enum class FrameKind : std::uint32_t {
+  kCall = 1,     // id, text: the method, pieces
+  kReply = 2,    // id of the call, code, text: the status' message, pieces
+  kCancel = 3,   // id of the call, which need not be there any more
+  kRelease = 4,  // id of a loan: the reader no longer looks at it
+  kForget = 5,   // id of a segment that will not be used again
+};
+
+struct FrameHeader {
+  std::uint32_t kind;
+  std::uint32_t code;
+  std::uint64_t id;
+  std::uint32_t text_bytes;
+  std::uint32_t pieces;
+  std::uint64_t inline_bytes;
+};
+static_assert(sizeof(FrameHeader) == 32);
+
+// A part of the payload. `segment` 0: its bytes follow in the ring; else they lie there, and are lent until released.
+struct PieceHeader {
+  std::uint64_t segment;
+  std::uint64_t offset;
+  std::uint64_t bytes;
+  std::uint64_t loan;
+};
+static_assert(sizeof(PieceHeader) == 32);
+
+inline constexpr std::uint32_t kMaxTextBytes = 1 << 16;
+inline constexpr std::uint32_t kMaxPieces = 1 << 16;
+// Of one message through the ring. Keeps sums from overflowing; memory is only taken as far as bytes arrive, since
+// untouched pages of a large allocation cost nothing.
+inline constexpr std::uint64_t kMaxInlineBytes = std::uint64_t{1} << 36;
+
+// A message that has arrived, its fields copied and checked, except for what `pieces` say about segments.
+struct Frame {
+  FrameKind kind{};
+  std::uint32_t code = 0;
+  std::uint64_t id = 0;
+  std::string text;
+  std::vector<PieceHeader> pieces;  // of those in the ring, `offset` is where they lie in `inline_data`
+  BufferPtr inline_data;
+};
+
+// Takes messages out of a ring, whole or in parts as they come. Used by one thread at a time.
+class FrameReader {
+ public:
+  using Take = std::function<Status(Frame)>;
+  // `memory` outlives it and is where bytes go.
+  explicit FrameReader(Allocator& memory) : memory_(memory) { begin(); }
+
+  // Reads what is available and gives each finished message to `take`. `progress` runs whenever a quarter of the ring
+  // has been read. An error, the sender's or take's: the stream is lost.
+  Status read(RingReader& ring, const Take& take, const std::function<void()>& progress);
+
+ private:
+  enum class Stage { kHeader, kDescription, kInline };
+
+  void begin();
+  Status next_stage(const Take& take);
+  Status begin_description();
+  Status begin_inline();
+  Status begin_piece_or_finish(const Take& take);
+
+  Allocator& memory_;
+  Stage stage_ = Stage::kHeader;
+  std::span<std::byte> target_;  // still to be filled
+  std::size_t unpublished_ = 0;
+  FrameHeader header_{};
+  std::vector<std::byte> description_;  // piece headers and text
+  std::size_t next_piece_ = 0;
+  Frame frame_;
+};
+
+}  // namespace tutti::shm

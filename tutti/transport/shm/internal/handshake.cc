@@ -1,0 +1,310 @@
+#include "tutti/transport/shm/internal/handshake.h"
+
+#include <poll.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <chrono>
+#include <cstddef>
+#include <cstring>
+#include <span>
+#include <type_traits>
+#include <utility>
+
+#include "tutti/transport/shm/internal/event_loop.h"
+#include "tutti/transport/shm/internal/ring.h"
+
+namespace tutti::shm {
+namespace {
+
+constexpr std::array<char, 8> kMagic = {'T', 'U', 'T', 'T', 'I', 'S', 'H', 'M'};
+constexpr int kMaxFds = 3;
+constexpr std::chrono::seconds kPatience{5};
+
+static_assert(std::is_trivially_copyable_v<Packet> && std::has_unique_object_representations_v<Packet>);
+
+Status fill_random(std::span<std::uint8_t> out) {
+  if (::getrandom(out.data(), out.size(), 0) != static_cast<ssize_t>(out.size())) {
+    return internal_error(errno_text("getrandom"));
+  }
+  return {};
+}
+
+// Binds the proof to who proves, to both names and to both nonces, so that none can be used twice or by another.
+Digest make_proof(const std::string& secret, std::string_view role, const Packet& hello, const Packet& challenge) {
+  std::string data = str_cat("tutti shm ", kProtocolVersion, " ", role, " ");
+  for (const Packet* packet : {&hello, &challenge}) {
+    data.append(reinterpret_cast<const char*>(packet->nonce.data()), packet->nonce.size());
+    data += str_cat(packet->text_view().size(), ":", packet->text_view());
+  }
+  return hmac_sha256(secret, data);
+}
+
+Result<std::pair<sockaddr_un, socklen_t>> address_of(const std::string& name) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (name.empty() || name.size() >= sizeof address.sun_path) {
+    return invalid_argument("shared memory: a name of ", name.size(), " bytes");
+  }
+  // A zero first: the abstract namespace, in which nothing stays behind.
+  std::memcpy(address.sun_path + 1, name.data(), name.size());
+  return std::pair(address, static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size()));
+}
+
+Result<UniqueFd> make_socket() {
+  UniqueFd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd) return resource_exhausted(errno_text("unix socket"));
+  return fd;
+}
+
+// Waits until something can be received.
+Status wait_readable(int socket) {
+  const auto end = std::chrono::steady_clock::now() + kPatience;
+  while (true) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
+    if (left.count() <= 0) return unavailable("no answer within ", kPatience.count(), " s");
+    pollfd poll{.fd = socket, .events = POLLIN, .revents = 0};
+    const int ready = ::poll(&poll, 1, static_cast<int>(left.count()));
+    if (ready > 0) return {};
+    if (ready < 0 && errno != EINTR) return unavailable(errno_text("poll"));
+  }
+}
+
+Result<Received> wait_for_packet(int socket, Packet::Kind kind) {
+  while (true) {
+    TUTTI_RETURN_IF_ERROR(wait_readable(socket));
+    TUTTI_ASSIGN_OR_RETURN(auto received, receive_packet(socket));
+    if (!received) continue;
+    const Packet& packet = received->packet;
+    if (packet.kind == Packet::kRefusal) {
+      const bool known = packet.code >= 1 && packet.code <= static_cast<std::uint32_t>(Code::kUnauthenticated);
+      return Status(known ? static_cast<Code>(packet.code) : Code::kUnknown,
+                    str_cat("refused: ", printable(packet.text_view())));
+    }
+    if (packet.version != kProtocolVersion) {
+      return failed_precondition("speaks version ", packet.version, ", we ", kProtocolVersion);
+    }
+    if (packet.kind != kind) return data_loss("packet ", packet.kind, " where ", static_cast<int>(kind), " was due");
+    return *std::move(received);
+  }
+}
+
+Status check_rings(const Received& welcome) {
+  const std::uint64_t ring_bytes = welcome.packet.bytes;
+  if (ring_bytes < kMinRingBytes || ring_bytes > kMaxRingBytes || !std::has_single_bit(ring_bytes)) {
+    return data_loss("rings of ", ring_bytes, " bytes");
+  }
+  if (welcome.fds.size() != kMaxFds) return data_loss(welcome.fds.size(), " descriptors instead of 3");
+  return check_memory_file(welcome.fds[0].get(), ring_file_bytes(ring_bytes));
+}
+
+Result<Joined> join_on(UniqueFd socket, const Identity& identity) {
+  Joined joined;
+  joined.connector = true;
+  TUTTI_ASSIGN_OR_RETURN(joined.peer, check_peer_user(socket.get()));
+
+  Packet hello = Packet::make(Packet::kHello, identity.task);
+  TUTTI_RETURN_IF_ERROR(fill_random(hello.nonce));
+  // Who refuses us may have hung up already; its reason is then still there to be read.
+  (void)send_packet(socket.get(), hello);
+  TUTTI_ASSIGN_OR_RETURN(const Received challenge, wait_for_packet(socket.get(), Packet::kChallenge));
+  const Digest expected = make_proof(identity.secret, "listener", hello, challenge.packet);
+  if (!same_digest(expected, challenge.packet.proof)) {
+    return Status(Code::kUnauthenticated,
+                  str_cat(printable(challenge.packet.text_view()), " does not know our secret"));
+  }
+  joined.peer_task = std::string(challenge.packet.text_view());
+
+  Packet proof = Packet::make(Packet::kProof);
+  proof.proof = make_proof(identity.secret, "connector", hello, challenge.packet);
+  TUTTI_RETURN_IF_ERROR(send_packet(socket.get(), proof));
+  TUTTI_ASSIGN_OR_RETURN(Received welcome, wait_for_packet(socket.get(), Packet::kWelcome));
+  TUTTI_RETURN_IF_ERROR(check_rings(welcome));
+  joined.ring_bytes = welcome.packet.bytes;
+  TUTTI_ASSIGN_OR_RETURN(joined.rings, Mapping::map(welcome.fds[0].get(), ring_file_bytes(joined.ring_bytes),
+                                                    Mapping::Access::kReadWrite));
+  joined.our_doorbell = std::move(welcome.fds[1]);
+  joined.peer_doorbell = std::move(welcome.fds[2]);
+  joined.socket = std::move(socket);
+  return joined;
+}
+
+}  // namespace
+
+Packet Packet::make(Kind kind, std::string_view text) {
+  Packet packet{};
+  packet.magic = kMagic;
+  packet.version = kProtocolVersion;
+  packet.kind = kind;
+  packet.text_bytes = static_cast<std::uint32_t>(std::min(text.size(), packet.text.size()));
+  std::copy_n(text.begin(), packet.text_bytes, packet.text.begin());
+  return packet;
+}
+
+std::string_view Packet::text_view() const { return {text.data(), std::min<std::size_t>(text_bytes, text.size())}; }
+
+Status send_packet(int socket, const Packet& packet, std::initializer_list<int> fds) {
+  iovec data{.iov_base = const_cast<Packet*>(&packet), .iov_len = sizeof packet};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(kMaxFds * sizeof(int))> control{};
+  msghdr message{};
+  message.msg_iov = &data;
+  message.msg_iovlen = 1;
+  if (fds.size() > 0) {
+    message.msg_control = control.data();
+    message.msg_controllen = CMSG_SPACE(fds.size() * sizeof(int));
+    cmsghdr* header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(fds.size() * sizeof(int));
+    std::memcpy(CMSG_DATA(header), fds.begin(), fds.size() * sizeof(int));
+  }
+  while (::sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
+    if (errno != EINTR) return unavailable(errno_text("unix socket"));
+  }
+  return {};
+}
+
+Result<std::optional<Received>> receive_packet(int socket) {
+  Received received{};
+  iovec data{.iov_base = &received.packet, .iov_len = sizeof received.packet};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(kMaxFds * sizeof(int))> control{};
+  msghdr message{};
+  message.msg_iov = &data;
+  message.msg_iovlen = 1;
+  message.msg_control = control.data();
+  message.msg_controllen = control.size();
+  ssize_t size = 0;
+  bool reset = false;  // told first when the peer closed without reading; what it had sent is still there
+  do {
+    size = ::recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  } while (size < 0 && (errno == EINTR || (errno == ECONNRESET && !std::exchange(reset, true))));
+  if (size < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return std::optional<Received>();
+  if (size < 0) return unavailable(errno_text("unix socket"));
+  for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr; header = CMSG_NXTHDR(&message, header)) {
+    if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
+    const std::size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (std::size_t i = 0; i < count; ++i) {
+      int fd = -1;
+      std::memcpy(&fd, CMSG_DATA(header) + i * sizeof(int), sizeof fd);
+      received.fds.emplace_back(fd);
+    }
+  }
+  if (size == 0) return unavailable("the connection was closed");
+  if (size != sizeof(Packet) || (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0 ||
+      received.packet.magic != kMagic || received.packet.text_bytes > kMaxTaskBytes) {
+    return data_loss("a packet that is not ours");
+  }
+  return std::optional<Received>(std::move(received));
+}
+
+void refuse(int socket, const Status& why) {
+  Packet refusal = Packet::make(Packet::kRefusal, why.message());
+  refusal.code = static_cast<std::uint32_t>(why.code());
+  (void)send_packet(socket, refusal);
+}
+
+Result<PeerProcess> check_peer_user(int socket) {
+  ucred credentials{};
+  socklen_t size = sizeof credentials;
+  if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0) {
+    return unavailable(errno_text("SO_PEERCRED"));
+  }
+  if (credentials.uid != ::geteuid() && credentials.uid != 0) {
+    return permission_denied("process ", credentials.pid, " runs as user ", credentials.uid, ", not ", ::geteuid());
+  }
+  return PeerProcess{.pid = credentials.pid, .uid = credentials.uid};
+}
+
+Acceptance::Acceptance(UniqueFd socket, PeerProcess peer, const Identity& identity, std::size_t ring_bytes)
+    : socket_(std::move(socket)), peer_(peer), identity_(identity), ring_bytes_(ring_bytes) {}
+
+Status Acceptance::refuse(Status why) {
+  shm::refuse(socket_.get(), why);
+  return why;
+}
+
+Result<bool> Acceptance::take(const Packet& packet) {
+  if (packet.version != kProtocolVersion) {
+    return refuse(failed_precondition(identity_.task, " speaks version ", kProtocolVersion, ", you ", packet.version));
+  }
+  if (!greeted_ && packet.kind == Packet::kHello) return take_hello(packet);
+  if (greeted_ && packet.kind == Packet::kProof) return take_proof(packet);
+  return refuse(data_loss("packet ", packet.kind, " out of turn"));
+}
+
+Result<bool> Acceptance::take_hello(const Packet& packet) {
+  greeted_ = true;
+  hello_ = packet;
+  challenge_ = Packet::make(Packet::kChallenge, identity_.task);
+  TUTTI_RETURN_IF_ERROR(fill_random(challenge_.nonce));
+  challenge_.proof = make_proof(identity_.secret, "listener", hello_, challenge_);
+  TUTTI_RETURN_IF_ERROR(send_packet(socket_.get(), challenge_));
+  return false;
+}
+
+Result<bool> Acceptance::take_proof(const Packet& packet) {
+  if (!same_digest(packet.proof, make_proof(identity_.secret, "connector", hello_, challenge_))) {
+    return refuse(Status(Code::kUnauthenticated, str_cat("your secret is not that of ", identity_.task)));
+  }
+  return true;
+}
+
+Result<Joined> Acceptance::finish() {
+  Joined joined;
+  joined.peer_task = std::string(hello_.text_view());
+  joined.peer = peer_;
+  joined.ring_bytes = ring_bytes_;
+  const std::size_t bytes = ring_file_bytes(ring_bytes_);
+  TUTTI_ASSIGN_OR_RETURN(const UniqueFd file, make_memory_file("tutti-rings", bytes));
+  TUTTI_ASSIGN_OR_RETURN(joined.rings, Mapping::map(file.get(), bytes, Mapping::Access::kReadWrite));
+  TUTTI_ASSIGN_OR_RETURN(joined.our_doorbell, make_doorbell());
+  TUTTI_ASSIGN_OR_RETURN(joined.peer_doorbell, make_doorbell());
+  Packet welcome = Packet::make(Packet::kWelcome);
+  welcome.bytes = ring_bytes_;
+  TUTTI_RETURN_IF_ERROR(
+      send_packet(socket_.get(), welcome, {file.get(), joined.peer_doorbell.get(), joined.our_doorbell.get()}));
+  joined.socket = std::move(socket_);
+  return joined;
+}
+
+Result<Joined> join(const std::string& name, const Identity& identity) {
+  const std::string context = str_cat("shm to ", printable(name));
+  const auto address = address_of(name);
+  if (!address.ok()) return address.status();
+  TUTTI_ASSIGN_OR_RETURN(UniqueFd socket, make_socket());
+  if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&(*address).first), (*address).second) != 0) {
+    return unavailable(errno_text(context));
+  }
+  auto joined = join_on(std::move(socket), identity);
+  if (!joined.ok()) return joined.status().with_context(context);
+  return joined;
+}
+
+Result<UniqueFd> listen_on(const std::string& name) {
+  TUTTI_ASSIGN_OR_RETURN(const auto address, address_of(name));
+  TUTTI_ASSIGN_OR_RETURN(UniqueFd socket, make_socket());
+  if (::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address.first), address.second) != 0 ||
+      ::listen(socket.get(), SOMAXCONN) != 0) {
+    return unavailable(errno_text(str_cat("listening under ", name)));
+  }
+  return socket;
+}
+
+Result<std::string> random_name() {
+  std::array<std::uint8_t, 16> bytes{};
+  TUTTI_RETURN_IF_ERROR(fill_random(bytes));
+  std::string name = "tutti-";
+  for (const std::uint8_t byte : bytes) {
+    constexpr std::string_view kDigits = "0123456789abcdef";
+    name += kDigits[byte >> 4];
+    name += kDigits[byte & 15];
+  }
+  return name;
+}
+
+}  // namespace tutti::shm

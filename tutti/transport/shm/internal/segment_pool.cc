@@ -1,0 +1,206 @@
+#include "tutti/transport/shm/internal/segment_pool.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <utility>
+
+#include "tutti/core/mutex.h"
+#include "tutti/core/size_classes.h"
+
+namespace tutti::shm {
+namespace {
+
+// Untouched pages cost nothing, but every segment costs two descriptors and, at each peer, a mapping.
+constexpr std::size_t kSegmentBytes = std::size_t{64} << 20;
+constexpr std::size_t kPageBytes = 4096;
+
+}  // namespace
+
+class SegmentPool::Core : public std::enable_shared_from_this<Core> {
+ public:
+  explicit Core(std::size_t limit_bytes) : limit_bytes_(std::min(limit_bytes, size_classes::kMaxBytes)) {}
+
+  BufferPtr allocate(std::size_t bytes);
+  AllocatorStats stats() const {
+    MutexLock lock(mu_);
+    return stats_;
+  }
+  std::optional<Place> find(const std::byte* data, std::size_t bytes) const;
+  void set_dropped(Dropped dropped) {
+    MutexLock lock(mu_);
+    dropped_.swap(dropped);
+  }
+
+ private:
+  struct Space {
+    std::shared_ptr<Segment> segment;
+    std::size_t used = 0;  // blocks begin below
+    int lent = 0;          // blocks
+  };
+  struct Block {
+    Space* space = nullptr;
+    std::byte* data = nullptr;
+  };
+  class SharedBuffer;
+
+  std::optional<Block> take(int size_class, std::vector<std::uint64_t>& dropped) TUTTI_REQUIRES(mu_);
+  std::optional<Block> cut(std::size_t bytes) TUTTI_REQUIRES(mu_);
+  bool add_space(std::size_t bytes, std::vector<std::uint64_t>& dropped) TUTTI_REQUIRES(mu_);
+  void forget_free_blocks_of_unused_spaces() TUTTI_REQUIRES(mu_);
+  void drop_unused(std::size_t wanted, std::vector<std::uint64_t>& dropped) TUTTI_REQUIRES(mu_);
+  void give_back(Block block, int size_class);
+
+  const std::size_t limit_bytes_;
+  mutable Mutex mu_;
+  Dropped dropped_ TUTTI_GUARDED_BY(mu_);
+  std::map<const std::byte*, Space> spaces_ TUTTI_GUARDED_BY(mu_);  // by where they begin
+  std::array<std::vector<Block>, size_classes::kCount> free_ TUTTI_GUARDED_BY(mu_);
+  std::uint64_t next_id_ TUTTI_GUARDED_BY(mu_) = 1;
+  AllocatorStats stats_ TUTTI_GUARDED_BY(mu_);
+};
+
+class SegmentPool::Core::SharedBuffer : public Buffer {
+ public:
+  SharedBuffer(std::shared_ptr<Core> core, Block block, std::size_t bytes, int size_class)
+      : Buffer(block.data, bytes), core_(std::move(core)), block_(block), size_class_(size_class) {}
+  ~SharedBuffer() override { core_->give_back(block_, size_class_); }
+
+ private:
+  const std::shared_ptr<Core> core_;
+  const Block block_;
+  const int size_class_;
+};
+
+BufferPtr SegmentPool::Core::allocate(std::size_t bytes) {
+  if (bytes > limit_bytes_) return nullptr;
+  const int size_class = size_classes::class_of(bytes);
+  std::optional<Block> block;
+  std::vector<std::uint64_t> dropped;
+  Dropped tell;
+  {
+    MutexLock lock(mu_);
+    ++stats_.allocations;
+    block = take(size_class, dropped);
+    if (block) {
+      ++block->space->lent;
+      stats_.bytes_in_use += static_cast<std::int64_t>(size_classes::bytes_of(size_class));
+      stats_.peak_bytes_in_use = std::max(stats_.peak_bytes_in_use, stats_.bytes_in_use);
+    }
+    if (!dropped.empty()) tell = dropped_;
+  }
+  if (tell) tell(dropped);
+  if (!block) return nullptr;
+  return std::make_shared<SharedBuffer>(shared_from_this(), *block, bytes, size_class);
+}
+
+std::optional<SegmentPool::Core::Block> SegmentPool::Core::take(int size_class, std::vector<std::uint64_t>& dropped) {
+  if (std::vector<Block>& free = free_[size_class]; !free.empty()) {
+    const Block block = free.back();
+    free.pop_back();
+    return block;
+  }
+  const std::size_t bytes = size_classes::bytes_of(size_class);
+  if (const auto block = cut(bytes)) return block;
+  // Blocks of other classes may have left whole segments unused.
+  forget_free_blocks_of_unused_spaces();
+  if (const auto block = cut(bytes)) return block;
+  if (!add_space(bytes, dropped)) return std::nullopt;
+  return cut(bytes);
+}
+
+std::optional<SegmentPool::Core::Block> SegmentPool::Core::cut(std::size_t bytes) {
+  for (auto& [begin, space] : spaces_) {
+    if (space.segment->mapping->bytes() - space.used < bytes) continue;
+    const Block block{&space, space.segment->mapping->data() + space.used};
+    space.used += bytes;
+    return block;
+  }
+  return std::nullopt;
+}
+
+void SegmentPool::Core::forget_free_blocks_of_unused_spaces() {
+  for (std::vector<Block>& free : free_) {
+    std::erase_if(free, [](const Block& block) { return block.space->lent == 0; });
+  }
+  for (auto& [begin, space] : spaces_) {
+    if (space.lent == 0) space.used = 0;
+  }
+}
+
+bool SegmentPool::Core::add_space(std::size_t bytes, std::vector<std::uint64_t>& dropped) {
+  const std::size_t whole_pages = (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
+  std::size_t wanted = std::max(whole_pages, std::min(kSegmentBytes, limit_bytes_));
+  if (static_cast<std::size_t>(stats_.bytes_reserved) + wanted > limit_bytes_) drop_unused(wanted, dropped);
+  if (static_cast<std::size_t>(stats_.bytes_reserved) + wanted > limit_bytes_) wanted = whole_pages;
+  if (static_cast<std::size_t>(stats_.bytes_reserved) + wanted > limit_bytes_) return false;
+  ++stats_.system_allocations;
+  auto fd = make_memory_file("tutti-segment", wanted);
+  if (!fd.ok()) return false;
+  auto mapping = Mapping::map(fd->get(), wanted, Mapping::Access::kReadWrite);
+  if (!mapping.ok()) return false;
+  seal_against_writers(fd->get());
+  auto segment = std::make_shared<Segment>();
+  segment->id = next_id_++;
+  segment->fd = *std::move(fd);
+  segment->mapping = *std::move(mapping);
+  stats_.bytes_reserved += static_cast<std::int64_t>(wanted);
+  const std::byte* begin = segment->mapping->data();
+  spaces_.emplace(begin, Space{.segment = std::move(segment)});
+  return true;
+}
+
+// REQUIRES: forget_free_blocks_of_unused_spaces() has been called since the last change.
+void SegmentPool::Core::drop_unused(std::size_t wanted, std::vector<std::uint64_t>& dropped) {
+  for (auto it = spaces_.begin(); it != spaces_.end();) {
+    if (static_cast<std::size_t>(stats_.bytes_reserved) + wanted <= limit_bytes_) return;
+    if (it->second.lent != 0) {
+      ++it;
+      continue;
+    }
+    stats_.bytes_reserved -= static_cast<std::int64_t>(it->second.segment->mapping->bytes());
+    dropped.push_back(it->second.segment->id);
+    it = spaces_.erase(it);
+  }
+}
+
+void SegmentPool::Core::give_back(Block block, int size_class) {
+  MutexLock lock(mu_);
+  --block.space->lent;
+  stats_.bytes_in_use -= static_cast<std::int64_t>(size_classes::bytes_of(size_class));
+  free_[size_class].push_back(block);
+}
+
+std::optional<SegmentPool::Place> SegmentPool::Core::find(const std::byte* data, std::size_t bytes) const {
+  MutexLock lock(mu_);
+  auto next = spaces_.upper_bound(data);
+  if (next == spaces_.begin()) return std::nullopt;
+  const Space& space = std::prev(next)->second;
+  const auto offset = static_cast<std::size_t>(data - space.segment->mapping->data());
+  const std::size_t size = space.segment->mapping->bytes();
+  if (offset > size || bytes > size - offset) return std::nullopt;
+  return Place{.segment = space.segment, .offset = offset};
+}
+
+SegmentPool::SegmentPool(std::size_t limit_bytes)
+    : small_(make_pool_allocator()), core_(std::make_shared<Core>(limit_bytes)) {}
+
+SegmentPool::~SegmentPool() { set_dropped(nullptr); }
+
+BufferPtr SegmentPool::allocate(std::size_t bytes) {
+  if (bytes < kMinSharedBytes) return small_->allocate(bytes);
+  BufferPtr shared = core_->allocate(bytes);
+  return shared ? shared : heap_allocator().allocate(bytes);
+}
+
+BufferPtr SegmentPool::allocate_shared(std::size_t bytes) { return core_->allocate(bytes); }
+
+AllocatorStats SegmentPool::stats() const { return core_->stats(); }
+
+std::optional<SegmentPool::Place> SegmentPool::find(const std::byte* data, std::size_t bytes) const {
+  return core_->find(data, bytes);
+}
+
+void SegmentPool::set_dropped(Dropped dropped) { core_->set_dropped(std::move(dropped)); }
+
+}  // namespace tutti::shm
