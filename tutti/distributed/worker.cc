@@ -78,6 +78,7 @@ class Worker::Impl {
 
   void stop(const Status& cause);
   void forget_task(const std::string& task, const Status& cause);
+  std::size_t open_steps() const { return steps_->size(); }
 
   Result<GetStatusReply> get_status();
   Result<EmptyMessage> create_session(const CreateWorkerSessionRequest& request);
@@ -280,6 +281,8 @@ Worker::~Worker() { impl_->stop(cancelled("the worker has ended")); }
 
 void Worker::stop(const Status& cause) { impl_->stop(cause); }
 void Worker::forget_task(const std::string& task, const Status& cause) { impl_->forget_task(task, cause); }
+
+std::size_t Worker::open_steps() const { return impl_->open_steps(); }
 
 void Worker::get_status(const CallOptions&, ReplyDone<GetStatusReply> done) {
   impl_->answer(done, [this] { return impl_->get_status(); });

@@ -49,6 +49,9 @@ class Worker : public WorkerInterface {
   // `cause`.
   void forget_task(const std::string& task, const Status& cause);
 
+  // Steps that have begun here and not ended.
+  std::size_t open_steps() const;
+
   void get_status(const CallOptions& options, ReplyDone<GetStatusReply> done) override;
   void create_worker_session(CreateWorkerSessionRequest request, const CallOptions& options,
                              ReplyDone<EmptyMessage> done) override;
