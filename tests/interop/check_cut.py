@@ -38,7 +38,8 @@ def build(seed):
     with graph.as_default():
         x, w = tf.constant(draw.uniform(0.3, 1.2)), tf.constant(0.7)
         rounds = draw.randint(0, 5)
-        _, a, b = v1.while_loop(lambda i, a, b: i < rounds, lambda i, a, b: (i + 1, step(draw, a, b, w, x), b * 0.9 + a),
+        _, a, b = v1.while_loop(lambda i, a, b: i < rounds,
+                                lambda i, a, b: (i + 1, step(draw, a, b, w, x), b * 0.9 + a),
                                 [0, x, tf.constant(0.4)], parallel_iterations=draw.choice([1, 2, 10]))
         out = tf.identity(a + b, name="out")
         by_w, by_x = v1.gradients(out, [w, x], unconnected_gradients="zero")

@@ -187,8 +187,8 @@ def place_with_tensorflow(target, drawing):
     with Silence() as log:
         try:
             with v1.Session(target, graph=drawing.graph, config=config) as session:
-                session.run(drawing.end, options=v1.RunOptions(output_partition_graphs=drawing.cut, timeout_in_ms=20000),
-                            run_metadata=metadata)
+                options = v1.RunOptions(output_partition_graphs=drawing.cut, timeout_in_ms=20000)
+                session.run(drawing.end, options=options, run_metadata=metadata)
         except tf.errors.InvalidArgumentError as e:
             error = e.message
     if error is not None:
@@ -260,7 +260,8 @@ def main():
             if args.show > 0:
                 print(f"graph {args.seed * 100000 + i}: {problem}")
                 args.show -= 1
-    print(f"placement: {args.graphs} graphs, {cut} of them cut, {compared} nodes compared, {errors} refused, {different} differences")
+    print(f"placement: {args.graphs} graphs, {cut} of them cut, {compared} nodes compared, {errors} refused, "
+          f"{different} differences")
     sys.stdout.flush()
     if compared == 0:
         print("nothing was compared")

@@ -63,7 +63,8 @@ class Placer {
     for (Node* node : order_) TUTTI_RETURN_IF_ERROR(start_group(*node));
     for (Node* node : order_) TUTTI_RETURN_IF_ERROR(join_state(*node));
     for (Node* node : order_) TUTTI_RETURN_IF_ERROR(join_classes(*node));
-    TUTTI_RETURN_IF_ERROR(choose_all());
+    for (Node* node : order_) TUTTI_RETURN_IF_ERROR(find_feasible(group_of(*node)));
+    choose_all();
     for (Node* node : order_) {
       graph_.set_assigned_device(*node, options_.devices[*group_of(*node).chosen].to_string());
     }
@@ -254,30 +255,26 @@ class Placer {
 
   // ---- Choice ----
 
-  Status choose_all() {
+  void choose_all() {
     visited_.assign(graph_.id_limit(), false);
     for (const Node* node : order_) {
       if (is_generator(*node)) continue;
       const Node* input = shape_source(*node);
-      TUTTI_RETURN_IF_ERROR(
-          choose(*node, input == nullptr ? std::nullopt : device_of(*input), {PlacementReason::kInput, input}));
+      choose(*node, input == nullptr ? std::nullopt : device_of(*input), {PlacementReason::kInput, input});
     }
     const std::vector<std::vector<Node*>> consumers = graph_.consumers();
     for (const Node* node : order_) {
       if (!is_generator(*node)) continue;
       const std::vector<Node*>& readers = consumers[node->id()];
-      TUTTI_RETURN_IF_ERROR(choose(*node, shared_device(readers),
-                                   {PlacementReason::kReaders, readers.empty() ? nullptr : readers.front()}));
+      choose(*node, shared_device(readers), {PlacementReason::kReaders, readers.empty() ? nullptr : readers.front()});
     }
-    return {};
   }
 
   // Puts the node's group on `preferred`, for this reason, if it may be there.
-  Status choose(const Node& node, std::optional<std::size_t> preferred, PlacementReason reason) {
+  void choose(const Node& node, std::optional<std::size_t> preferred, PlacementReason reason) {
     Group& group = group_of(node);
     visited_[node.id()] = true;
-    if (group.chosen) return {};
-    TUTTI_RETURN_IF_ERROR(find_feasible(group));
+    if (group.chosen) return;
     const auto& feasible = group.feasible;
     if (preferred && std::find(feasible.begin(), feasible.end(), *preferred) != feasible.end()) {
       group.chosen = preferred;
@@ -285,7 +282,6 @@ class Placer {
     } else {
       group.chosen = feasible.front();
     }
-    return {};
   }
 
   // Nothing before the node's own turn, even when its group has a device.
