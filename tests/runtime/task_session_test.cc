@@ -202,6 +202,26 @@ TEST_F(TaskSessionTest, AResetEndsWhatWaitsInAQueue) {
   EXPECT_EQ(ended.get_future().get().code(), Code::kAborted);
 }
 
+TEST_F(TaskSessionTest, WhatGoesToAnotherTaskIsPutWhereItsTransportWantsIt) {
+  const std::unique_ptr<Allocator> shared = make_pool_allocator();
+  auto session = make_task_session(runtime_, {.sent_values = shared.get()});
+  const PassOptions none{.fold_constants = false, .fuse = false};
+  // x * 2 goes to another task and -(x * 3) stays, in either executor.
+  for (bool branches : {false, true}) {
+    Graph graph(builtin_ops());
+    Output x = scalar(graph, 5);
+    if (branches) x = add_op(graph, "Switch", {x, constant(graph, Tensor::scalar(true))})->output(1);
+    AttrMap elsewhere = edge("there");
+    elsewhere["recv_device"] = "/job:worker/replica:0/task:0/device:CPU:0";
+    add_op(graph, "_Send", {x * scalar(graph, 2)}, elsewhere);
+    send(neg(x * scalar(graph, 3)), "here");
+    const std::int64_t before = shared->stats().allocations;
+    ASSERT_TRUE(run(*session, session->add_graph(export_graph_def(graph), none).value_or_throw()).ok());
+    EXPECT_EQ(shared->stats().allocations, before + 1);
+    EXPECT_EQ(received("here"), -15.0f);
+  }
+}
+
 TEST_F(TaskSessionTest, GivesTheGraphThatItRuns) {
   auto session = make_task_session(runtime_);
   Graph graph(builtin_ops());

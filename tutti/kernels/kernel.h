@@ -36,6 +36,7 @@ class StepScope {
   Cancellation* cancellation = nullptr;  // never null
   Rendezvous* rendezvous = nullptr;      // null in steps that neither send nor receive
   Allocator* allocator = nullptr;        // the step's arena; never null
+  Allocator* sent_values = nullptr;      // for values that go straight to another task; null: the arena too
   Services services;
   Team* team = &Team::alone();  // the threads that one kernel may use
   StepTrace* trace = nullptr;   // null unless the step is being timed
@@ -85,6 +86,7 @@ class KernelContext {
     int num_inputs = 0;
     int num_outputs = 0;
     const LoopPosition* loop = nullptr;  // null: outside of loops
+    bool sent = false;                   // the outputs go straight to another task
   };
   KernelContext(StepScope& step, const Frame& frame) : step_(step), frame_(frame) {}
 
@@ -120,6 +122,8 @@ class KernelContext {
   const Services& services() const { return step_.services; }
 
  private:
+  bool goes_elsewhere() const { return frame_.sent && step_.sent_values != nullptr; }
+
   StepScope& step_;
   const Frame frame_;
 };

@@ -16,6 +16,7 @@ using internal::SessionCompiler;
 struct SessionState {
   SessionState(LocalRuntime& r, const TaskSessionOptions& options)
       : runtime(r),
+        sent_values(options.sent_values),
         own_resources(options.isolated ? std::make_unique<LocalResourceStore>() : nullptr),
         functions(options.ops),
         compiler(functions, {.ops = options.ops,
@@ -25,6 +26,7 @@ struct SessionState {
                              .mark_nodes = true}) {}
 
   LocalRuntime& runtime;
+  Allocator* const sent_values;
   const std::unique_ptr<LocalResourceStore> own_resources;  // null: the task's are used
   Graph functions;                                          // has no nodes
   SessionCompiler compiler;
@@ -83,6 +85,7 @@ class LocalTaskSession : public TaskSession {
     auto local = std::make_shared<LocalStep>(step.id, *step.cancellation, session.compiler.services(),
                                              session.arenas.take(), session.runtime.team(), step.stats);
     local->rendezvous = step.rendezvous;
+    local->sent_values = session.sent_values;
     local->start(compiled.executable(), {}, session.runtime.pool(),
                  [graph, &session, done = std::move(done)](LocalStep& ended, Status status, std::vector<Tensor>) {
                    session.arenas.give_back(ended.detach());

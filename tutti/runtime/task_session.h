@@ -51,6 +51,8 @@ struct TaskSessionOptions {
   // Variables, queues and tables of its own, gone with the session, instead of the task's.
   bool isolated = false;
   bool parallel_nodes = false;
+  // Where kernels put what they send straight to another task; null: where they put everything. Outlives the steps.
+  Allocator* sent_values = nullptr;
 };
 
 // `runtime` must outlive it and its steps. Steps that run when it is destroyed go on.

@@ -446,7 +446,8 @@ Status FrameExecution::run_kernel(const Ready& ready, std::vector<Value>& output
                                    .output_types = plan_.table_.output_types.data() + node.output_types_begin,
                                    .num_inputs = node.num_inputs,
                                    .num_outputs = node.num_outputs,
-                                   .loop = &ready.iteration->position};
+                                   .loop = &ready.iteration->position,
+                                   .sent = node.sent};
   if (node.kind == NodeKind::kKernel) {
     KernelContext context(step_, frame);
     const std::int64_t start = step_.trace ? step_.trace->now() : 0;

@@ -4,6 +4,7 @@
 #include <new>
 #include <unordered_map>
 
+#include "tutti/core/rendezvous_key.h"
 #include "tutti/kernels/resources/variable.h"
 
 namespace tutti::internal {
@@ -53,6 +54,17 @@ Result<NodeItem> make_item(const Node& node, const FunctionBody& body, KernelSou
   return item;
 }
 
+std::string_view task_in(const Node& node, std::string_view attr) {
+  const AttrValue* device = node.find_attr(attr);
+  const std::string* name = device == nullptr ? nullptr : device->get<std::string>();
+  return name == nullptr ? std::string_view() : task_of(*name);
+}
+
+bool sends_elsewhere(const Node& node) {
+  return node.op().has(kTransfer) && !node.inputs().empty() &&
+         task_in(node, "send_device") != task_in(node, "recv_device");
+}
+
 }  // namespace
 
 Result<NodeTable> NodeTable::create(FunctionBody body, const CompileOptions& options) {
@@ -74,6 +86,7 @@ Result<NodeTable> NodeTable::create(FunctionBody body, const CompileOptions& opt
     }
     std::vector<int> control_inputs;
     for (Node* before : node->control_inputs()) control_inputs.push_back(item_of[before->id()]);
+    if (sends_elsewhere(*node)) table.items[inputs[0].from].sent = true;
     table.items.push_back(item);
     table.inputs.push_back(std::move(inputs));
     table.control_inputs.push_back(std::move(control_inputs));

@@ -28,6 +28,7 @@ struct NodeItem {
   int num_outputs = 0;
   std::uint32_t output_types_begin = 0;  // into NodeTable::output_types
   int index = 0;                         // of an argument or result
+  bool sent = false;                     // an output goes straight to another task
 };
 
 struct InputEdge {

@@ -35,6 +35,7 @@ struct Range {
 struct Item {
   NodeKind kind;
   bool is_transfer;
+  bool sent;
   Kernel* kernel;
   int num_inputs;
   int num_outputs;
@@ -169,6 +170,7 @@ void SegmentExecutable::lay_out_items() {
   for (const NodeItem& from : table_.items) {
     Item item{.kind = from.kind,
               .is_transfer = from.node->op().has(kTransfer),
+              .sent = from.sent,
               .kernel = from.kernel,
               .num_inputs = from.num_inputs,
               .num_outputs = from.num_outputs,
@@ -431,7 +433,8 @@ KernelContext Execution::context_for(const Item& item) {
                                 .outputs = slots_.data() + item.output_slot,
                                 .output_types = plan_.table_.output_types.data() + item.output_types_begin,
                                 .num_inputs = item.num_inputs,
-                                .num_outputs = item.num_outputs});
+                                .num_outputs = item.num_outputs,
+                                .sent = item.sent});
 }
 
 Status Execution::begin_item(const Item& item) {
