@@ -1,4 +1,6 @@
 // Steps on a master: what it asks of the workers and what it makes of their answers.
+#include "tutti/distributed/internal/master_step.h"
+
 #include <algorithm>
 #include <thread>
 
@@ -257,6 +259,24 @@ TEST_F(MasterStepTest, CancellingEndsAStepInEveryPhase) {
   for (auto& [task, fake] : workers_) finish(*fake, 1);
   done.value();
   after.cancel(cancelled("too late"));
+}
+
+// A session may be closed between counting a step in and running it.
+TEST_F(MasterStepTest, AStepMayBeCancelledBeforeItRuns) {
+  std::shared_ptr<internal::MasterContext> context(new internal::MasterContext{
+      .ops = builtin_ops(), .clock = &clock_, .log = nullptr, .ids = internal::IdSource(1)});
+  auto compiled = std::make_shared<internal::CompiledStep>(internal::CompiledStep::Setup{});
+  auto step = std::make_shared<internal::MasterStep>(context, internal::MasterStep::Setup{.compiled = compiled});
+  step->cancel(cancelled("early"));
+  step->cancel(cancelled("later"));
+  int calls = 0;
+  step->run({}, [&](const Status& status, const std::vector<Tensor>&, const StepReport&) {
+    ++calls;
+    EXPECT_EQ(status, cancelled("early"));
+  });
+  EXPECT_EQ(calls, 1);
+  step->cancel(cancelled("too late"));
+  EXPECT_EQ(calls, 1);
 }
 
 TEST_F(MasterStepTest, ARootErrorIsToldEvenWhenTheClientGivesUpAfterIt) {

@@ -127,6 +127,7 @@ void Master::Impl::create_session(CreateSessionRequest request, const CallOption
                       status.update(self->cause_);
                       if (status.ok()) self->sessions_.insert(session->handle(), session);
                       self->creating_.erase(session);
+                      self->ended_.notify_all();
                     }
                     if (!status.ok()) return done(std::move(status));
                     done(CreateSessionReply{.session_handle = session->handle(), .graph_version = 0});

@@ -55,9 +55,15 @@ void MasterStep::run(std::vector<Tensor> feeds, Done done) {
   done_ = std::move(done);
   if (setup_.cancellation != nullptr || setup_.deadline) {
     watch_.start([self](Status cause) { self->cancel(std::move(cause)); }, [self] { self->expire(); });
-    MutexLock lock(mu_);
-    if (state_ == State::kEnded) return;
   }
+  // Nothing has ended it up to here: what `done` frees may have been in use.
+  Status early;
+  {
+    MutexLock lock(mu_);
+    early = early_;
+    state_ = early.ok() ? State::kWaiting : State::kEnded;
+  }
+  if (!early.ok()) return end(std::move(early), {}, {});
   setup_.compiled->when_registered([self](const Status& registered) { self->launch(registered); });
 }
 
@@ -107,7 +113,8 @@ void MasterStep::cancel(Status cause) {
   std::shared_ptr<PartsRun> parts;
   {
     MutexLock lock(mu_);
-    if (state_ == State::kEnded) return;
+    if (state_ == State::kNew) early_.update(std::move(cause));
+    if (state_ == State::kNew || state_ == State::kEnded) return;
     if (state_ == State::kWaiting) state_ = State::kEnded;
     parts = parts_;
   }

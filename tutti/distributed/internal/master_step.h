@@ -14,8 +14,8 @@
 
 namespace tutti::internal {
 
-// Waiting (for the parts to be registered) -> running -> ended; then the tasks are told to forget the step. Ends early
-// by cancel(), by its deadline or by its caller. Thread-safe.
+// New -> waiting (for the parts to be registered) -> running -> ended; then the tasks are told to forget the step. Ends
+// early by cancel(), by its deadline or by its caller. Thread-safe.
 class MasterStep : public std::enable_shared_from_this<MasterStep> {
  public:
   struct Setup {
@@ -32,11 +32,12 @@ class MasterStep : public std::enable_shared_from_this<MasterStep> {
   MasterStep(std::shared_ptr<MasterContext> context, Setup setup);
   // To be called once. `done` runs exactly once, possibly before this returns. `feeds` as check_feeds wants them.
   void run(std::vector<Tensor> feeds, Done done);
+  // May come before run(), which then ends at once.
   void cancel(Status cause);
   bool uses(const std::string& task) const { return setup_.compiled->uses(task); }
 
  private:
-  enum class State { kWaiting, kRunning, kEnded };
+  enum class State { kNew, kWaiting, kRunning, kEnded };
   void launch(const Status& registered);
   std::vector<PartsRun::Call> make_calls();
   void expire();
@@ -53,7 +54,8 @@ class MasterStep : public std::enable_shared_from_this<MasterStep> {
   Done done_;                  // until it has ended
 
   Mutex mu_;
-  State state_ TUTTI_GUARDED_BY(mu_) = State::kWaiting;
+  State state_ TUTTI_GUARDED_BY(mu_) = State::kNew;
+  Status early_ TUTTI_GUARDED_BY(mu_);  // why it was cancelled while new
   std::shared_ptr<PartsRun> parts_ TUTTI_GUARDED_BY(mu_);
 };
 
