@@ -5,6 +5,8 @@
 
 #include <cstdio>
 #include <exception>
+#include <string>
+#include <vector>
 
 #include "commands.h"
 #include "tutti/tutti.h"
@@ -16,6 +18,17 @@ void keep_memory() {
   mallopt(M_MMAP_THRESHOLD, 32 << 20);  // the most that glibc takes
   mallopt(M_TRIM_THRESHOLD, 1 << 30);
   mallopt(M_TOP_PAD, 1 << 20);
+}
+
+// "--ps_hosts=" says nothing, as scripts do when a list is empty; left in, it would take the next word for its value.
+// Last first, as CLI11 wants them.
+std::vector<std::string> arguments(int argc, char** argv) {
+  std::vector<std::string> list;
+  for (int i = argc - 1; i > 0; --i) {
+    const std::string text = argv[i];
+    if (!text.starts_with("--") || !text.ends_with("=")) list.push_back(text);
+  }
+  return list;
 }
 
 // One line, and where to read on.
@@ -30,12 +43,12 @@ int explain(const CLI::App& app, const CLI::ParseError& error) {
 
 int main(int argc, char** argv) {
   keep_memory();
-  CLI::App app("Training of deep-learning models on one machine or many.");
+  CLI::App app("Training of deep-learning models on one machine or many.", "tutti");
   app.require_subcommand(1);
   tutti::tools::add_certs_command(app);
   tutti::tools::add_server_command(app);
   try {
-    app.parse(argc, argv);
+    app.parse(arguments(argc, argv));
     return 0;
   } catch (const tutti::tools::ExitCode& exit) {
     return exit.code;

@@ -68,7 +68,8 @@ class FakeChannel : public Channel {
     };
     if (options.cancellation != nullptr) {
       Cancellation* const cancellation = options.cancellation;
-      cancellation->register_callback([end, cancellation] { end(cancellation->status(), {}); });
+      const auto stop = [end, cancellation] { end(cancellation->status(), {}); };
+      if (cancellation->register_callback(stop) == 0) return stop();
     }
     if (silent) return;
     if (peer_.foreign && method.starts_with("/tutti.")) return end(unimplemented("what?"), {});
@@ -289,6 +290,21 @@ TEST_F(PeersTest, AForeignerIsAskedByGetStatus) {
   clock_.advance(1s);
   ASSERT_EQ(gone_.size(), 1u);
   EXPECT_EQ(gone_[0].second.code(), Code::kAborted);
+}
+
+// What a new session learns from GetStatus must not be ended by the news of the restart that came before it.
+TEST_F(PeersTest, ARestartIsToldBeforeTheAnswerThatShowsIt) {
+  start();
+  call();
+  peer_.restart(2);
+  std::size_t gone_before_answer = 0;
+  (*peers_->worker(kPs))->get_status({}, [&](const Result<GetStatusReply>& reply) {
+    EXPECT_TRUE(reply.ok());
+    gone_before_answer = gone_.size();
+  });
+  EXPECT_EQ(gone_before_answer, 1u);
+  clock_.advance(5s);
+  EXPECT_EQ(gone_.size(), 1u);
 }
 
 TEST_F(PeersTest, TokensAreProvedBothWays) {

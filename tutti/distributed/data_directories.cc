@@ -69,6 +69,10 @@ class DataDirectories : public FileSystem {
     const fs::path absolute = fs::absolute(path, error);
     const fs::path real = error ? fs::path() : fs::weakly_canonical(absolute, error);
     if (error) return permission_denied(printable(path), ": cannot be resolved: ", error.message());
+    // What does not exist yet was not resolved: a link there leads nowhere now, and anywhere later.
+    for (fs::path part = real; part.has_relative_path(); part = part.parent_path()) {
+      if (fs::is_symlink(fs::symlink_status(part, error))) return denied(path);
+    }
     for (const auto& directory : directories_) {
       if (lies_in(real, directory)) return real.string();
     }

@@ -254,6 +254,7 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
   void connect_fast(const std::string& task, const std::string& name, std::uint64_t incarnation);
   void fast_lost(const std::string& task, std::uint64_t number);
   void call_ended(const std::string& task, const std::shared_ptr<Call>& call, const Status& status);
+  void status_seen(const std::string& task, const Payload& bytes);
 
   const PeersOptions options_;
   Cancellation questions_;  // hellos and heartbeats
@@ -340,8 +341,10 @@ void Peers::Impl::call(const std::string& task, std::string_view method, Payload
   CallOptions own = options;
   own.cancellation = &call->cancellation;
   channel->call(method, std::move(request), own,
-                [self = shared_from_this(), task, call, done = std::move(done)](Status status, Payload bytes) {
+                [self = shared_from_this(), task, call, asks_status = method == kGetStatusMethod,
+                 done = std::move(done)](Status status, Payload bytes) {
                   self->call_ended(task, call, status);
+                  if (asks_status && status.ok()) self->status_seen(task, bytes);
                   call->leave_caller();
                   if (status.code() == Code::kUnavailable && status.message().find(task) == std::string::npos) {
                     status = status.with_context(task);
@@ -359,6 +362,20 @@ void Peers::Impl::call_ended(const std::string& task, const std::shared_ptr<Call
   // Ended by the way itself: find out at once whether the peer lives.
   if (ours && status.code() == Code::kUnavailable) {
     feed([&](TimePoint now) TUTTI_NO_THREAD_SAFETY_ANALYSIS { return health_.connection_closed(task, now); });
+  }
+}
+
+// A new session that finds the restarted peer must not be ended by the news of the restart: that comes first.
+void Peers::Impl::status_seen(const std::string& task, const Payload& bytes) {
+  GetStatusReply reply;
+  if (!decode(bytes, reply).ok() || reply.devices.empty()) return;
+  const std::uint64_t incarnation = reply.devices.front().incarnation;
+  feed([&](TimePoint now) TUTTI_NO_THREAD_SAFETY_ANALYSIS { return health_.heard(task, incarnation, now); });
+  // Another thread may be about to tell it. The limit is for an odd case that nobody has seen.
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
+  MutexLock lock(mu_);
+  while (handling_ && handling_thread_ != std::this_thread::get_id()) {
+    if (!handled_.wait_until(mu_, limit)) return;
   }
 }
 
