@@ -1,6 +1,6 @@
 // Calls between processes of one host. A unix socket carries the handshake, the file descriptors and, when it closes,
 // the news of a death; messages go through rings in shared memory; large values that were allocated in a shared segment
-// cross as a reference. See docs/design/0006-shared-memory.md.
+// cross as a reference. See docs/design/0005-shared-memory.md.
 #pragma once
 
 #include <functional>

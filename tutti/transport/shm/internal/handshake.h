@@ -1,4 +1,4 @@
-// How two processes come to trust each other and to share a ring. See docs/design/0006-shared-memory.md.
+// How two processes come to trust each other and to share a ring. See docs/design/0005-shared-memory.md.
 #pragma once
 
 #include <array>
