@@ -10,6 +10,7 @@ of a task at rest.
 import argparse
 import os
 import statistics
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -26,6 +27,7 @@ from harness import Cluster, Options  # noqa: E402
 tf.disable_v2_behavior()
 
 STEP_BUDGET = 2.0  # small steps, the same Python client on both sides
+OWN_CLIENT_BUDGET = 5.0  # the same steps, each with its own client
 GRPC_BUDGET = 1.5  # throughput
 SHM_BUDGET = 3.0
 MEMORY_BUDGET = 30e6  # bytes of a task at rest
@@ -86,6 +88,41 @@ def step_times(sides, graph, fetch, args, initialise=None):
             sess.close()
 
 
+class OwnClient:
+    """Tutti's client in a process of its own, that steps for as long as it is told."""
+
+    def __init__(self, kind, target):
+        self.process = subprocess.Popen([ROOT / "build/release/bin/client_step_bench", kind, target], text=True,
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        if not self.process.stdout.readline().startswith("ready"):
+            raise RuntimeError(f"client_step_bench {kind} {target} did not start")
+
+    def step_time(self, seconds):
+        self.process.stdin.write(f"{seconds}\n")
+        self.process.stdin.flush()
+        return 1 / float(self.process.stdout.readline())
+
+    def stop(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def own_client_times(sides, kind, graph, fetch, args, initialise=None):
+    """Seconds a step: TensorFlow's client on the first side, Tutti's on the second."""
+    client = OwnClient(kind, sides[1].cluster.target())
+    try:
+        with sides[0].session(graph) as sess:
+            if initialise is not None:
+                sess.run(initialise)
+            call = sess.make_callable(fetch)
+            for _ in range(WARM_STEPS):
+                call()
+            measures = [lambda: timed_steps(call, args.seconds), lambda: client.step_time(args.seconds)]
+            return alternate(sides, lambda i: measures[i](), args.rounds)
+    finally:
+        client.stop()
+
+
 def report(what, values, unit, better, budget=None):
     """One line; `better` is "less" or "more", and the ratio is over 1 where the second side is better."""
     first, second = values
@@ -98,8 +135,11 @@ def empty_step(sides, args):
     graph = tf.Graph()
     with graph.as_default(), tf.device("/job:worker/task:0"):
         nothing = tf.no_op()
-    report("a step without fetches, one task", [t * 1e6 for t in step_times(sides, graph, nothing, args)], "us", "less",
-           STEP_BUDGET)
+    what = "a step without fetches, one task"
+    report(what, [t * 1e6 for t in step_times(sides, graph, nothing, args)], "us", "less", STEP_BUDGET)
+    if args.sides[1] == "tutti":
+        times = own_client_times(sides, "empty", graph, nothing, args)
+        report(f"{what}, own clients", [t * 1e6 for t in times], "us", "less", OWN_CLIENT_BUDGET)
 
 
 def seed_graph(sides, args):
@@ -112,8 +152,12 @@ def seed_graph(sides, args):
         with tf.device("/job:worker/task:1"):
             z = tf.matmul(z, x) + x
         init = tf.global_variables_initializer()
+    what = "the seed's graph of three tasks"
     times = step_times(sides, graph, z, args, init)
-    report("the seed's graph of three tasks", [1 / t for t in times], "steps/s", "more", STEP_BUDGET)
+    report(what, [1 / t for t in times], "steps/s", "more", STEP_BUDGET)
+    if args.sides[1] == "tutti":
+        times = own_client_times(sides, "seed", graph, z, args, init)
+        report(f"{what}, own clients", [1 / t for t in times], "steps/s", "more", OWN_CLIENT_BUDGET)
 
 
 def transfer_graph(size, count):

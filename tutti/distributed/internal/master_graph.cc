@@ -51,14 +51,12 @@ Status MasterGraph::add(const std::string& graph_def) {
   int producer = 0;
   TUTTI_RETURN_IF_ERROR(check_versions(graph_def, &producer));
   const int first_id = graph_.id_limit();
-  ImportOptions import;
-  import.accept = [this](Graph & graph) { return place_nodes(graph);
-};
-TUTTI_RETURN_IF_ERROR(import_graph_def(graph_def, graph_, import));
-if (producer_ == 0) producer_ = producer;
-say_placement(first_id);
-return {};
-}  // namespace tutti::internal
+  TUTTI_RETURN_IF_ERROR(
+      import_graph_def(graph_def, graph_, {.accept = [this](Graph& graph) { return place_nodes(graph); }}));
+  if (producer_ == 0) producer_ = producer;
+  say_placement(first_id);
+  return {};
+}
 
 Status MasterGraph::check_versions(const std::string& graph_def, int* producer) const {
   TUTTI_ASSIGN_OR_RETURN(*producer, graph_producer(graph_def));
@@ -72,6 +70,8 @@ Status MasterGraph::place_nodes(Graph& graph) const {
     TUTTI_ASSIGN_OR_RETURN(DeviceName name, DeviceName::parse(device.name));
     placement.devices.push_back(std::move(name));
   }
+  TUTTI_ASSIGN_OR_RETURN(const DeviceName local, DeviceName::parse(options_.client_device));
+  sort_for_placement(placement.devices, local);
   placement.allow_soft_placement = options_.allow_soft_placement;
   placement.has_kernel = [&](const Node& node, const std::string& type) {
     if (is_boundary(node) || graph.library().contains(node.op_name())) return type == kCpu;

@@ -151,11 +151,12 @@ void MasterStep::collect(Status status, std::vector<RunGraphReply> replies) {
     }
     if (setup_.options.trace || setup_.options.partition_graphs) report = merge_reports(id_, replies);
   }
-  clean_up();
   end(std::move(status), std::move(fetches), std::move(report));
+  clean_up();
 }
 
-// Nobody waits for the answers: a task that misses this finds out by itself that the step is over.
+// After the client has its answer. Nobody waits for the tasks' answers: one that misses this finds out by itself that the
+// step is over.
 void MasterStep::clean_up() {
   for (const CompiledPart& part : setup_.compiled->parts()) {
     part.worker->cleanup_graph({.step_id = id_}, {}, [](const Result<EmptyMessage>&) {});

@@ -1,5 +1,7 @@
 #include "tutti/distributed/internal/session_config.h"
 
+#include "tutti/distributed/cluster_spec.h"
+
 namespace tutti::internal {
 
 SessionConfig merge_configs(const SessionConfig& server, const SessionConfig& request) {
@@ -32,7 +34,7 @@ Result<std::string> find_own_task(const ClusterTasks& cluster, const std::string
   for (const auto& [job, tasks] : cluster) {
     for (const auto& [index, where] : tasks) {
       if (where != address) continue;
-      const std::string name = str_cat("/job:", job, "/replica:0/task:", index);
+      const std::string name = task_name(job, index);
       if (!own.empty()) {
         return invalid_argument("cluster_def: both ", own, " and ", printable(name), " are at ", printable(address),
                                 ", the session's target");
