@@ -46,6 +46,18 @@ TEST_F(PeerHealthTest, NobodyIsAskedWhomNobodyNeeds) {
   EXPECT_FALSE(health_.next_tick());
 }
 
+TEST_F(PeerHealthTest, OneThatSleptDoesNotBlameOthers) {
+  make_alive();
+  (void)pass(100ms);
+  now_ += 10s;  // stopped, and continued
+  const auto events = health_.tick(now_);
+  EXPECT_TRUE(of_kind(events, Kind::kLost).empty());
+  EXPECT_EQ(of_kind(events, Kind::kAsk).size(), 1u);
+  EXPECT_TRUE(health_.heard(kPs, 7, now_ + 1ms).empty());
+  EXPECT_TRUE(of_kind(pass(900ms), Kind::kLost).empty());
+  EXPECT_EQ(of_kind(pass(200ms), Kind::kLost).size(), 1u) << "real silence counts again";
+}
+
 TEST_F(PeerHealthTest, AWatchedPeerIsAskedAtOnceAndOnlyOnce) {
   const auto events = health_.watch(kPs, now_);
   ASSERT_EQ(events.size(), 1u);

@@ -54,7 +54,15 @@ Duration PeerHealth::next_retry(const Peer& peer) const {
   return std::min(peer.retry * 2, options_.last_retry);
 }
 
+void PeerHealth::forgive(TimePoint now) {
+  const auto expected = next_tick();
+  if (!expected || now <= *expected + options_.heartbeat) return;
+  const Duration late = now - *expected;
+  for (auto& [task, peer] : peers_) peer.heard = std::min(now, peer.heard + late);
+}
+
 PeerHealth::Events PeerHealth::watch(const std::string& task, TimePoint now) {
+  forgive(now);
   Events events;
   Peer& peer = peers_[task];
   if (std::exchange(peer.watched, true)) return events;
@@ -66,6 +74,7 @@ PeerHealth::Events PeerHealth::watch(const std::string& task, TimePoint now) {
 }
 
 PeerHealth::Events PeerHealth::heard(const std::string& task, std::uint64_t incarnation, TimePoint now) {
+  forgive(now);
   Events events;
   Peer& peer = peers_[task];
   if (incarnation == 0 || std::count(peer.dead.begin(), peer.dead.end(), incarnation) != 0) return events;
@@ -105,6 +114,7 @@ void PeerHealth::lose(const std::string& task, Peer& peer, const Status& cause, 
 
 PeerHealth::Events PeerHealth::connection_failed(const std::string& task, ConnectStage stage, const Status& reason,
                                                  TimePoint now) {
+  forgive(now);
   Events events;
   Peer& peer = peers_[task];
   peer.failure = unavailable(task, ": ", stage_name(stage), ": ", printable(reason.message(), 300));
@@ -121,6 +131,7 @@ PeerHealth::Events PeerHealth::connection_failed(const std::string& task, Connec
 }
 
 PeerHealth::Events PeerHealth::connection_closed(const std::string& task, TimePoint now) {
+  forgive(now);
   Events events;
   Peer& peer = peers_[task];
   if (peer.state == PeerState::kAlive) {  // a suspect is asked already
@@ -153,6 +164,7 @@ void PeerHealth::tick_peer(const std::string& task, Peer& peer, TimePoint now, E
 }
 
 PeerHealth::Events PeerHealth::tick(TimePoint now) {
+  forgive(now);
   Events events;
   for (auto& [task, peer] : peers_) tick_peer(task, peer, now, events);
   return events;

@@ -49,8 +49,9 @@ struct PeerEvent {
   Status cause;                   // kRestarted: kAborted; kLost and kMissing: kUnavailable
 };
 
-// Fed with what was heard and with the time; gives what follows from it. Not thread-safe, has no thread, sends nothing.
-// Unknown tasks may be named: they are added.
+// Fed with what was heard and with the time; gives what follows from it. A tick that comes late by more than a
+// heartbeat means that this process slept: silence of that time does not count. Not thread-safe, has no thread, sends
+// nothing. Unknown tasks may be named: they are added.
 class PeerHealth {
  public:
   using Events = std::vector<PeerEvent>;
@@ -86,6 +87,8 @@ class PeerHealth {
     bool missing_said = false;
   };
 
+  // When we ourselves were late, stopped or starved, peers are not blamed for it.
+  void forgive(TimePoint now);
   Duration next_retry(const Peer& peer) const;
   void lose(const std::string& task, Peer& peer, const Status& cause, TimePoint now, Events& events);
   void tick_peer(const std::string& task, Peer& peer, TimePoint now, Events& events);

@@ -501,14 +501,17 @@ void Peers::Impl::send_heartbeat(const std::string& task, const std::shared_ptr<
                 [self = shared_from_this(), task, asked = channel.get(), fast](Status status, const Payload& bytes) {
                   LeaseReply reply;
                   status.update(status.ok() ? decode(bytes, reply) : Status());
+                  // Silence says nothing of the way; the lease measures it.
+                  const bool silent = status.code() == Code::kDeadlineExceeded;
                   std::shared_ptr<Channel> dropped;
                   {
                     MutexLock lock(self->mu_);
                     Peer& peer = *self->peers_.at(task);
                     peer.asking = false;
-                    if (!status.ok()) peer.greeted = 0;  // whoever comes next is asked who it is
-                    if (!status.ok() && fast && peer.fast.get() == asked) dropped = std::move(peer.fast);
+                    if (!status.ok() && !silent) peer.greeted = 0;  // whoever comes next is asked who it is
+                    if (!status.ok() && !silent && fast && peer.fast.get() == asked) dropped = std::move(peer.fast);
                   }
+                  if (silent) return self->tick();
                   if (!status.ok() && !fast) return self->ask_failed(task, status);
                   self->feed([&](TimePoint now) TUTTI_NO_THREAD_SAFETY_ANALYSIS {
                     if (!status.ok()) return self->health_.connection_closed(task, now);
