@@ -95,7 +95,7 @@ def killed_during_step(cluster):
 
 @program(jobs=JOBS, timeout=240)
 def restarted_ps(cluster):
-    """After a ps' restart the old session gets Aborted or Unavailable; a new one finds the variables gone, and trains."""
+    """After a ps' restart the old session gets Aborted or Unavailable; a new one finds its variables gone, and works."""
     a, b, total = model()
     with session(cluster) as sess:
         sess.run(tf.global_variables_initializer())
