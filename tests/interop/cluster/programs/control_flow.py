@@ -141,7 +141,7 @@ def while_many_rounds(cluster):
 
 @program
 def while_on_ps(cluster):
-    """A loop whose condition is on a worker and whose body on a ps; in a mixed cluster both kinds of servers share a frame."""
+    """A loop whose condition is on a worker and whose body on a ps: both tasks share a frame."""
     def body(i, total):
         with tf.device("/job:ps/task:1"):
             return i + 1, total + i
