@@ -79,7 +79,7 @@ build/peers_new/installed: tests/interop/requirements_new.txt
 	@build/peers_new/bin/python -m pip install --quiet --disable-pip-version-check -r $<
 	@touch $@
 
-# TensorFlow clients, of two versions, against a cluster of Tutti's servers; cluster_reference: against TensorFlow's own.
+# TensorFlow clients of two versions against a cluster of Tutti's servers; cluster_reference: against TensorFlow's own.
 cluster: build build/peers/installed build/peers_new/installed
 	@python3 tests/interop/cluster/run.py --servers tutti $(CLUSTER_FLAGS)
 	@python3 tests/interop/cluster/run.py --servers tutti --client-python build/peers_new/bin/python $(CLUSTER_FLAGS)

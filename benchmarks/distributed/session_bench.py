@@ -3,9 +3,9 @@
   session_bench.py                      both, with ratios and budgets
   session_bench.py --sides tensorflow tensorflow     the same servers on both sides: what the noise is
 
-Prints, for each side and as the ratio of the medians: the round trip of a step without fetches, steps/s of the seed's graph
-of three tasks, tensor throughput between two tasks by size, the servers' CPU time a step by number of tasks, and memory
-of a task at rest.
+Prints, for each side and as the ratio of the medians: the round trip of a step without fetches, steps/s of the seed's
+graph of three tasks, tensor throughput between two tasks by size, the servers' CPU time a step by number of tasks, and
+memory of a task at rest.
 """
 import argparse
 import os
@@ -41,7 +41,7 @@ class Side:
 
     def __init__(self, name, args, workers):
         self.name = name
-        self.cluster = Cluster(Options(name, tutti=args.tutti, client_python=sys.executable), {"ps": 1, "worker": workers})
+        self.cluster = Cluster(Options(name, tutti=args.tutti), {"ps": 1, "worker": workers})
 
     def session(self, graph):
         return tf.Session(self.cluster.target(), graph=graph)
@@ -175,8 +175,8 @@ def transfer_graph(size, count):
 
 
 def throughput(sides, args):
-    """Bytes over the time that a step takes longer when it moves them. Small tensors go by many in a step, else their time
-    would be lost in the step's own."""
+    """Bytes over the time that a step takes longer when it moves them. Small tensors go by many in a step, else their
+    time would be lost in the step's own."""
     for size in [s for s in SIZES if s <= args.largest]:
         count = 64 if size < 1 << 20 else 8 if size < 1 << 25 else 1
         graph, moving, without, init = transfer_graph(size, count)

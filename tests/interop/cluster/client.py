@@ -38,7 +38,7 @@ def run_in_scope(program, cluster):
 
 
 def explain(error, cluster):
-    """What failed in a few lines: the error, the program's line, what the servers wrote meanwhile; then the whole trace."""
+    """What failed in a few lines: the error, the program's line, what servers wrote meanwhile; then the whole trace."""
     frames = [f for f in traceback.extract_tb(error.__traceback__) if f"{os.sep}programs{os.sep}" in f.filename]
     where = "; ".join(f"{os.path.basename(f.filename)}:{f.lineno}: {f.line}" for f in frames[:3])
     message = getattr(error, "message", "") or str(error)

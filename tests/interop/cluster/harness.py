@@ -26,8 +26,8 @@ class HarnessError(Exception):
 class Options:
     """How servers and clients are started.
 
-    servers: "tutti", "tensorflow", or "ps=tutti,worker=tensorflow" for a mixed cluster. log_dir: where the servers' output
-    is kept; else it goes with the cluster.
+    servers: "tutti", "tensorflow", or "ps=tutti,worker=tensorflow" for a mixed cluster. log_dir: where the servers'
+    output is kept; else it goes with the cluster.
     """
 
     def __init__(self, servers="tutti", tutti=ROOT / "build/release/bin/tutti", client_python=sys.executable,
@@ -139,7 +139,8 @@ class Task:
     def wait_listening(self, seconds=START_SECONDS):
         def listening():
             if self.process.poll() is not None:
-                raise HarnessError(f"{self.job}:{self.index} ended with {self.process.returncode}: {self.log()[-2000:]}")
+                raise HarnessError(
+                    f"{self.job}:{self.index} ended with {self.process.returncode}: {self.log()[-2000:]}")
             try:
                 host, port = self.address.rsplit(":", 1)
                 socket.create_connection((host, int(port)), timeout=1).close()

@@ -3,8 +3,8 @@ import dataclasses
 import importlib
 from typing import Callable, Optional
 
-MODULES = ("listings", "values", "training", "control_flow", "shared_state", "errors", "sessions", "callables", "output",
-           "failures", "replicas")
+MODULES = ("listings", "values", "training", "control_flow", "shared_state", "errors", "sessions", "callables",
+           "output", "failures", "replicas")
 SHARED_JOBS = {"ps": 2, "worker": 3}
 
 
@@ -27,8 +27,8 @@ PROGRAMS = {}
 
 
 def program(function=None, *, timeout=60, jobs=None, how="json", rows=""):
-    """Marks `function(cluster)` as a client program; it fails by raising. With `jobs` it gets a cluster of its own, which
-    it may break."""
+    """Marks `function(cluster)` as a client program; it fails by raising. With `jobs` it gets a cluster of its own,
+    which it may break."""
 
     def add(f):
         about = " ".join((f.__doc__ or "").split())

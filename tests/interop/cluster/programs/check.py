@@ -29,8 +29,8 @@ def that(condition, what):
 
 @contextlib.contextmanager
 def raises(kind, op=None, text=""):
-    """The block ends in exactly this class of tf.errors, raised for an op of this name (its last part), with this text in
-    its message."""
+    """The block ends in exactly this class of tf.errors, raised for an op of this name (its last part), with this text
+    in its message."""
     try:
         yield
     except tf.errors.OpError as e:

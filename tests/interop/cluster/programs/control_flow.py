@@ -140,6 +140,19 @@ def while_many_rounds(cluster):
 
 
 @program
+def while_on_ps(cluster):
+    """A loop whose condition is on a worker and whose body on a ps: both tasks share a frame."""
+    def body(i, total):
+        with tf.device("/job:ps/task:1"):
+            return i + 1, total + i
+
+    with tf.device("/job:worker/task:0"):
+        _, total = tf.while_loop(lambda i, _: i < 10, body, [tf.constant(0), tf.constant(0)])
+    with tf.Session(cluster.target()) as sess:
+        check.that(sess.run(total, options=tf.RunOptions(timeout_in_ms=20000)) == 45, "the total")
+
+
+@program
 def while_nested(cluster):
     """A loop in a loop with a branch inside, on three tasks."""
     def inner(i, total):

@@ -47,8 +47,8 @@ def error_not_found(cluster):
     """A missing file and a missing checkpoint."""
     with tf.device("/job:worker/task:1"):
         text = tf.io.read_file("/nowhere/at/all", name="reader")
-        value = tf.raw_ops.RestoreV2(prefix="/nowhere/model", tensor_names=["w"], shape_and_slices=[""], dtypes=[tf.float32],
-                                     name="restorer")
+        value = tf.raw_ops.RestoreV2(prefix="/nowhere/model", tensor_names=["w"], shape_and_slices=[""],
+                                     dtypes=[tf.float32], name="restorer")
     with tf.Session(cluster.target()) as sess:
         with check.raises(tf.errors.NotFoundError, op="reader"):
             sess.run(text)

@@ -61,7 +61,8 @@ def seed_tf_config(cluster):
 @program(rows="C1")
 def seed_list_devices(cluster):
     """list_devices names every task's CPU, from any master; incarnations differ."""
-    want = {f"/job:{job}/replica:0/task:{i}/device:CPU:0" for job, tasks in cluster.spec.items() for i in range(len(tasks))}
+    want = {f"/job:{job}/replica:0/task:{i}/device:CPU:0"
+            for job, tasks in cluster.spec.items() for i in range(len(tasks))}
     for job in cluster.spec:
         with tf.Session(cluster.target(job, 0)) as sess:
             devices = sess.list_devices()

@@ -31,7 +31,8 @@ def asynchronous_worker(cluster, worker, last_step, folder):
     config = tf.ConfigProto(device_filters=["/job:ps", f"/job:worker/task:{worker}"])
     with tf.train.MonitoredTrainingSession(
             master=cluster.target("worker", worker), is_chief=worker == 0, checkpoint_dir=folder, config=config,
-            hooks=[tf.train.StopAtStepHook(last_step=last_step)], save_checkpoint_steps=100, save_summaries_steps=50) as sess:
+            hooks=[tf.train.StopAtStepHook(last_step=last_step)], save_checkpoint_steps=100,
+            save_summaries_steps=50) as sess:
         while not sess.should_stop():
             _, value, at = sess.run([train, loss, step])
             steps.append(int(at))
@@ -41,7 +42,7 @@ def asynchronous_worker(cluster, worker, last_step, folder):
 
 @program(jobs={"ps": 2, "worker": 2}, timeout=240)
 def monitored_asynchronous(cluster):
-    """MonitoredTrainingSession, a chief and a worker, asynchronous Adam: both train, the loss falls, checkpoints lie there."""
+    """MonitoredTrainingSession, a chief and a worker, asynchronous Adam: the loss falls, checkpoints lie there."""
     with tempfile.TemporaryDirectory() as folder:
         clients = [cluster.client(asynchronous_worker, i, 400, folder) for i in range(2)]
         try:
@@ -50,7 +51,8 @@ def monitored_asynchronous(cluster):
             for c in clients:
                 c.kill()
         for i, r in enumerate(results):
-            check.that(len(r["steps"]) > 0 and r["steps"] == sorted(r["steps"]), f"steps of worker {i}: {r['steps'][:10]}")
+            steps = r["steps"]
+            check.that(len(steps) > 0 and steps == sorted(steps), f"steps of worker {i}: {steps[:10]}")
         check.that(max(max(r["steps"]) for r in results) >= 399, "the last step")
         check.that(results[0]["losses"][-1] < 0.1 * results[0]["losses"][0], f"losses {results[0]['losses'][::50]}")
         checkpoint = tf.train.latest_checkpoint(folder)
@@ -124,7 +126,8 @@ def digits(rng, count):
     """Ten blurred patterns of 784 pixels, one a class."""
     patterns = np.random.default_rng(0).random((10, 784)) > 0.5
     classes = rng.integers(0, 10, count)
-    return (0.7 * patterns[classes] + 0.3 * rng.random((count, 784))).astype(np.float32), np.eye(10, dtype=np.int32)[classes]
+    images = 0.7 * patterns[classes] + 0.3 * rng.random((count, 784))
+    return images.astype(np.float32), np.eye(10, dtype=np.int32)[classes]
 
 
 def mnist_worker(cluster, worker, is_sync, last_step, folder):
@@ -150,7 +153,8 @@ def mnist_worker(cluster, worker, is_sync, last_step, folder):
                                            stop_grace_period_secs=GRACE_SECONDS) as mon_sess:
         while not mon_sess.should_stop():
             img_batch, label_batch = digits(rng, 32)
-            _, ls, step = mon_sess.run([train_op, loss, global_step], feed_dict={images: img_batch, labels: label_batch})
+            _, ls, step = mon_sess.run([train_op, loss, global_step],
+                                       feed_dict={images: img_batch, labels: label_batch})
             seen.append((int(step), float(ls)))
     return seen
 
@@ -207,7 +211,8 @@ def supervisor(cluster):
         step, _, _, loss = linear(cluster.spec, 0)
         with tf.device("/job:ps/task:0"):
             train = tf.train.GradientDescentOptimizer(0.1).minimize(loss, global_step=step)
-        manager = tf.train.Supervisor(is_chief=True, logdir=folder, global_step=step, save_model_secs=0, save_summaries_secs=0)
+        manager = tf.train.Supervisor(is_chief=True, logdir=folder, global_step=step, save_model_secs=0,
+                                      save_summaries_secs=0)
         with manager.managed_session(cluster.target()) as sess:
             losses = [sess.run([loss, train])[0] for _ in range(30)]
             manager.saver.save(sess, manager.save_path, global_step=step)

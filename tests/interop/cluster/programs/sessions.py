@@ -205,7 +205,8 @@ def session_saver(cluster):
         with tf.device(tf.train.replica_device_setter(cluster=cluster.spec, worker_device="/job:worker/task:0")):
             ref = tf.get_variable("ref", initializer=np.arange(6, dtype=np.float32).reshape(2, 3), use_resource=False)
             resource = tf.get_variable("resource", initializer=np.arange(5), use_resource=True)
-            cut = tf.get_variable("cut", [8], tf.float64, tf.ones_initializer(), partitioner=tf.fixed_size_partitioner(2))
+            cut = tf.get_variable("cut", [8], tf.float64, tf.ones_initializer(),
+                                  partitioner=tf.fixed_size_partitioner(2))
             reset = [tf.assign(ref, ref * 0), tf.assign(resource, resource * 0)] + [tf.assign(p, p * 0) for p in cut]
             savers = {"one": tf.train.Saver(), "sharded": tf.train.Saver(sharded=True)}
         wanted = {"ref": np.arange(6, dtype=np.float32).reshape(2, 3), "resource": np.arange(5),

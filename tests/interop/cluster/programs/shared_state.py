@@ -168,7 +168,8 @@ def accumulators(cluster):
 def tables(cluster):
     """Lookup tables on a ps: static, and one that two sessions fill and read."""
     with tf.device("/job:ps/task:0"):
-        static = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(["a", "b"], [1, 2], value_dtype=tf.int64), -1)
+        pairs = tf.lookup.KeyValueTensorInitializer(["a", "b"], [1, 2], value_dtype=tf.int64)
+        static = tf.lookup.StaticHashTable(pairs, -1)
         mutable = tf.lookup.experimental.MutableHashTable(tf.string, tf.float32, 0.0, name="shared_table")
     with tf.device("/job:worker/task:1"):
         keys = tf.constant(["b", "z", "a"])

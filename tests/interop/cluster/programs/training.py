@@ -27,7 +27,8 @@ def train(target, optimiser, use_resource, devices):
     at = (lambda name: tf.device(name)) if devices else (lambda name: tf.device(None))
 
     def variable(name, *shape):
-        return tf.get_variable(name, initializer=rng.normal(0, 0.5, shape).astype(np.float32), use_resource=use_resource)
+        value = rng.normal(0, 0.5, shape).astype(np.float32)
+        return tf.get_variable(name, initializer=value, use_resource=use_resource)
 
     with at("/job:ps/task:0"):
         embedding, w1 = variable("embedding", 6, 4), variable("w1", 4, 5)
@@ -37,7 +38,8 @@ def train(target, optimiser, use_resource, devices):
         words = tf.placeholder(tf.int32, [None])
         labels = tf.placeholder(tf.int32, [None])
         hidden = tf.nn.relu(tf.matmul(tf.nn.embedding_lookup(embedding, words), w1) + b1)
-        loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(logits=tf.matmul(hidden, w2), labels=labels))
+        logits = tf.matmul(hidden, w2)
+        loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(logits=logits, labels=labels))
         step = OPTIMISERS[optimiser]().minimize(loss)
     losses = []
     with tf.Session(target) as sess:
@@ -77,8 +79,8 @@ def training_convolution(cluster):
     """A small convolutional net with batch statistics and dropout off, Adam: as in one process."""
     def build(target, devices):
         rng = np.random.default_rng(12)
-        ps = tf.train.replica_device_setter(cluster=cluster.spec, worker_device="/job:worker/task:2") if devices else None
-        with tf.device(ps):
+        setter = tf.train.replica_device_setter(cluster=cluster.spec, worker_device="/job:worker/task:2")
+        with tf.device(setter if devices else None):
             images = tf.placeholder(tf.float32, [None, 8, 8, 1])
             kernel = tf.get_variable("kernel", initializer=rng.normal(0, 0.3, (3, 3, 1, 4)).astype(np.float32))
             scale = tf.get_variable("scale", initializer=np.ones(4, np.float32))
@@ -149,7 +151,8 @@ def training_random_init(cluster):
     def build(target, devices):
         with tf.device("/job:ps/task:1" if devices else None):
             tf.set_random_seed(42)
-            tensors = [tf.random.normal([50], seed=1), tf.random.uniform([50], seed=2), tf.random.truncated_normal([50], seed=3),
+            tensors = [tf.random.normal([50], seed=1), tf.random.uniform([50], seed=2),
+                       tf.random.truncated_normal([50], seed=3),
                        tf.random.uniform([50], 0, 1000, tf.int32, seed=4), tf.random.shuffle(tf.range(50), seed=5)]
         with tf.Session(target) as sess:
             return [sess.run(tensors) for _ in range(2)]

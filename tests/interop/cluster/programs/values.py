@@ -102,7 +102,8 @@ def values_constants(cluster):
 def values_strings(cluster):
     """String tensors with NUL, empty, long and many, through three tasks."""
     fed, there, back = across(tf.string)
-    cases = [np.array(b"one", object), np.array([], object).reshape(0), np.array([[b"", b"\0"], [b"a\0b", b"\xff\xfe"]], object),
+    cases = [np.array(b"one", object), np.array([], object).reshape(0),
+             np.array([[b"", b"\0"], [b"a\0b", b"\xff\xfe"]], object),
              np.array(["grüße".encode(), b"x" * (1 << 20)], object),
              np.array([str(i).encode() * (i % 50) for i in range(20000)], object)]
     with tf.device("/job:worker/task:2"):
@@ -178,7 +179,8 @@ def values_sparse(cluster):
         product = tf.sparse_tensor_dense_matmul(fed, tf.ones([4, 2]))
         doubled = tf.SparseTensor(fed.indices, fed.values * 2, fed.dense_shape)
         dense = tf.sparse.to_dense(doubled)
-    value = tf.SparseTensorValue(np.array([[0, 1], [2, 3]], np.int64), np.array([5, 7], np.float32), np.array([3, 4], np.int64))
+    value = tf.SparseTensorValue(np.array([[0, 1], [2, 3]], np.int64), np.array([5, 7], np.float32),
+                                 np.array([3, 4], np.int64))
     with tf.Session(cluster.target()) as sess:
         got = sess.run([product, doubled, dense], {fed: value})
     check.equal(got[0], np.array([[5, 5], [0, 0], [7, 7]], np.float32))
