@@ -353,10 +353,12 @@ TEST(ClusterTest, AKilledTaskIsNamedAndARestartedOneAborts) {
   EXPECT_NE(lost.message().find("/job:ps/replica:0/task:0"), std::string::npos) << lost.to_string();
   cluster.start("ps", 0);
   // The old session never repairs; once the restart is known it says so.
+  const auto limit = std::chrono::steady_clock::now() + 60s;
   Status restarted;
   do {
     restarted = first_failure(*session, counting.increment);
     ASSERT_TRUE(restarted.code() == Code::kUnavailable || restarted.code() == Code::kAborted) << restarted.to_string();
+    ASSERT_LT(std::chrono::steady_clock::now(), limit) << restarted.to_string();
   } while (restarted.code() != Code::kAborted);
   // A new one finds the variable gone, and goes on.
   CountGraph again;

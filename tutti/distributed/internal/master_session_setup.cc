@@ -139,7 +139,12 @@ void MasterSession::lose_task(const std::string& task, const Status& cause) {
     // While its tasks are being looked for, a lost one is waited for like any other.
     if (!workers_.contains(task)) return;
     MutexLock lock(mu_);
-    if (!lost_.emplace(task, cause).second) return;
+    const auto [lost, first] = lost_.emplace(task, cause);
+    if (!first) {
+      // One that was gone and is back has lost what it held: waiting for it is of no use any more.
+      if (cause.code() == Code::kAborted) lost->second = cause;
+      return;
+    }
     for (const auto& step : steps_) {
       if (step->uses(task)) steps.push_back(step);
     }
