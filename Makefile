@@ -13,8 +13,8 @@ endif
 # Which tests the sanitizer runs take, as ctest's -R. Under tsan only what has threads is worth its time; the demo's
 # arithmetic is never.
 ASAN_FILTER ?= .
-TSAN_TARGETS ?= core_test kernels_test runtime_test integration_test
-TSAN_FILTER ?= ^(core|kernels|runtime|integration)$$
+TSAN_TARGETS ?= core_test kernels_test runtime_test integration_test transport_test distributed_test
+TSAN_FILTER ?= ^(core|kernels|runtime|integration|transport|distributed)$$
 FUZZ_SECONDS ?= 600
 FUZZED ?= graph_def bundle record messages tf_config
 # Cases that are drawn for each op and compared with TensorFlow's results, and the seed that they come from.

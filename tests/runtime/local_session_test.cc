@@ -452,5 +452,24 @@ TEST_F(LocalSessionTest, IndependentExpensiveNodesMayRunSideBySide) {
   for (int i = 0; i < 50; ++i) EXPECT_TRUE(bitwise_equal(parallel.run({{x, ones}}, {sum})[0], expected));
 }
 
+// As in TensorFlow, where the read is an alias: synchronous training fills its tokens with the global step this way.
+TEST_F(LocalSessionTest, AReferencesReadShowsUpdatesThatItsUserWaitsFor) {
+  Output v =
+      add_op(graph_, "VariableV2", {}, {{"shape", PartialShape::scalar()}, {"dtype", DType::kInt64}}, "v")->output();
+  Output read = op1("Identity", {v}, {}, "v/read");
+  Node* init = add_op(graph_, "Assign", {v, constant(graph_, Tensor::scalar<std::int64_t>(0))});
+  Node* add = add_op(graph_, "AssignAdd", {v, constant(graph_, Tensor::scalar<std::int64_t>(1))});
+  Output tokens;
+  {
+    auto after = graph_.control_dependencies({add});
+    tokens = op1("Fill", {constant(graph_, Tensor::vector<std::int32_t>({2})), read}, {}, "tokens");
+  }
+  LocalSession session(graph_);
+  session.run({init});
+  for (std::int64_t step = 1; step <= 20; ++step) {
+    EXPECT_EQ(session.run({}, {tokens})[0].scalar<std::int64_t>(), step);
+  }
+}
+
 }  // namespace
 }  // namespace tutti

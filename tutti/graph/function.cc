@@ -330,6 +330,19 @@ struct FunctionLibrary::Entry {
   std::shared_ptr<const OpDef> signature;
 };
 
+namespace {
+
+// Any letters: TensorFlow calls them "__inference_<lambda>_12".
+Status check_function_name(std::string_view name) {
+  constexpr std::size_t kMaxLength = 64 << 10;
+  if (name.empty()) return invalid_argument("a function without a name");
+  if (name.size() <= kMaxLength) return {};
+  return invalid_argument("the name of function \"", printable(name.substr(0, 64)), "...\" has ", name.size(),
+                          " bytes, more than ", kMaxLength);
+}
+
+}  // namespace
+
 FunctionLibrary::FunctionLibrary() = default;
 FunctionLibrary::~FunctionLibrary() = default;
 
@@ -337,8 +350,7 @@ Status FunctionLibrary::add_serialized(std::string_view function_def) {
   FunctionDef def;
   TUTTI_RETURN_IF_ERROR(parse_message(function_def, "FunctionDef", &def));
   const std::string& name = def.signature().name();
-  Status valid = check_node_name(name);
-  if (!valid.ok()) return valid.with_context("function");
+  TUTTI_RETURN_IF_ERROR(check_function_name(name));
   Result<std::shared_ptr<const OpDef>> signature = read_signature(def.signature());
   if (!signature.ok()) return signature.status().with_context(describe_function(name));
   std::string bytes = serialize(def);

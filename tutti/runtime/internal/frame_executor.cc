@@ -27,6 +27,7 @@
 #include <utility>
 
 #include "tutti/core/flush_denormals.h"
+#include "tutti/kernels/cpu/string_hash.h"
 #include "tutti/runtime/internal/node_table.h"
 #include "tutti/runtime/step_stats.h"
 
@@ -108,14 +109,13 @@ struct Frame {
   std::vector<bool> exit_fired;
 };
 
-// Tells executions of loops apart, by name and place, as every task that runs a part of one computes it (FNV-1a).
+// Tells executions of loops apart, by name and place, as every task that runs a part of one computes it, TensorFlow's
+// included: the number is in the names of values that cross between tasks.
 std::uint64_t frame_id(const LoopPosition& parent, std::string_view name) {
-  std::uint64_t hash = 14695981039346656037u;
-  auto add = [&hash](std::uint64_t byte) { hash = (hash ^ byte) * 1099511628211u; };
-  for (int shift = 0; shift < 64; shift += 8) add((parent.frame >> shift) & 0xff);
-  for (int shift = 0; shift < 64; shift += 8) add((static_cast<std::uint64_t>(parent.iteration) >> shift) & 0xff);
-  for (char c : name) add(static_cast<unsigned char>(c));
-  return hash;
+  const auto combine = [](std::uint64_t a, std::uint64_t b) {
+    return a ^ (b + 0x9e3779b97f4a7800 + (a << 10) + (a >> 4));
+  };
+  return combine(parent.frame, combine(static_cast<std::uint64_t>(parent.iteration), cpu::murmur_hash64(name)));
 }
 
 bool is_dead(const Value& value) { return !value.tensor.has_value() && !value.ref; }

@@ -1,5 +1,6 @@
 #include "tutti/runtime/internal/node_table.h"
 
+#include <algorithm>
 #include <exception>
 #include <new>
 #include <unordered_map>
@@ -40,7 +41,9 @@ Result<NodeItem> make_item(const Node& node, const FunctionBody& body, KernelSou
   }
   if (node.op_name() == "NoOp") return item;
 
-  TUTTI_ASSIGN_OR_RETURN(std::shared_ptr<Kernel> kernel, kernels.kernel_for(node));
+  Result<std::shared_ptr<Kernel>> made = kernels.kernel_for(node);
+  if (!made.ok()) return table.marked(node, made.status());
+  std::shared_ptr<Kernel> kernel = *std::move(made);
   item.kernel = kernel.get();
   item.kind = NodeKind::kKernel;
   if (kernel->may_block()) {
@@ -58,6 +61,22 @@ std::string_view task_in(const Node& node, std::string_view attr) {
   const AttrValue* device = node.find_attr(attr);
   const std::string* name = device == nullptr ? nullptr : device->get<std::string>();
   return name == nullptr ? std::string_view() : task_of(*name);
+}
+
+bool is_read_edge(const Node& node, std::size_t input) {
+  const Output from = node.inputs()[input];
+  return from && from.node->output_types()[static_cast<std::size_t>(from.index)].is_ref &&
+         !node.input_types()[input].is_ref;
+}
+
+// TensorFlow's read of a reference variable (an Identity) is an alias of it: who uses the read sees what the variable
+// holds by then, updates that it waited for included. So kernels read the variable themselves. The read, or null when
+// input `i` of `node` is none.
+const Node* aliasing_read(const Node& node, const NodeItem& item, std::size_t i) {
+  if (item.kind != NodeKind::kKernel && item.kind != NodeKind::kAsyncKernel) return nullptr;
+  if (node.op().has(kControlFlow)) return nullptr;
+  const Node* read = node.inputs()[i].node;
+  return read != nullptr && read->op_name() == "Identity" && is_read_edge(*read, 0) ? read : nullptr;
 }
 
 bool sends_elsewhere(const Node& node) {
@@ -78,14 +97,23 @@ Result<NodeTable> NodeTable::create(FunctionBody body, const CompileOptions& opt
   for (Node* node : order) {
     TUTTI_ASSIGN_OR_RETURN(NodeItem item, make_item(*node, body, *options.kernels, table));
     std::vector<InputEdge> inputs;
-    for (std::size_t i = 0; i < node->inputs().size(); ++i) {
-      const Output& from = node->inputs()[i];
-      if (!from) return invalid_argument(node->describe(), ": input ", i, " is not connected");
-      const bool is_read = from.node->output_types()[from.index].is_ref && !node->input_types()[i].is_ref;
-      inputs.push_back({item_of[from.node->id()], from.index, is_read});
-    }
     std::vector<int> control_inputs;
     for (Node* before : node->control_inputs()) control_inputs.push_back(item_of[before->id()]);
+    for (std::size_t i = 0; i < node->inputs().size(); ++i) {
+      Output from = node->inputs()[i];
+      if (!from) return invalid_argument(node->describe(), ": input ", i, " is not connected");
+      bool is_read = is_read_edge(*node, i);
+      if (const Node* read = aliasing_read(*node, item, i)) {
+        from = read->input(0);
+        is_read = true;
+        // It still comes after what the read waits for, and is dead where that is.
+        const int before = item_of[read->id()];
+        if (std::find(control_inputs.begin(), control_inputs.end(), before) == control_inputs.end()) {
+          control_inputs.push_back(before);
+        }
+      }
+      inputs.push_back({item_of[from.node->id()], from.index, is_read});
+    }
     if (sends_elsewhere(*node)) table.items[inputs[0].from].sent = true;
     table.items.push_back(item);
     table.inputs.push_back(std::move(inputs));
@@ -152,11 +180,14 @@ Status dead_result(const NodeItem& retval) {
 }
 
 Status NodeTable::annotate(const Node& node, const Status& status) const {
-  Status named = status.with_context(node.describe());
+  return marked(node, status.with_context(node.describe()));
+}
+
+Status NodeTable::marked(const Node& node, const Status& status) const {
   // An error that came from another task names the node at fault, which this one is not.
   constexpr std::string_view kMark = "[[{{node ";
-  if (!mark_nodes || named.message().find(kMark) != std::string::npos) return named;
-  return Status(named.code(), str_cat(named.message(), "\n\t ", kMark, printable(node.name()), "}}]]"));
+  if (!mark_nodes || status.message().find(kMark) != std::string::npos) return status;
+  return Status(status.code(), str_cat(status.message(), "\n\t ", kMark, printable(node.name()), "}}]]"));
 }
 
 }  // namespace tutti::internal

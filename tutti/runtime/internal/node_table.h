@@ -54,6 +54,8 @@ struct NodeTable {
   static Result<NodeTable> create(FunctionBody body, const CompileOptions& options);
   // Puts `MatMul "dense/product": ` before a kernel's message, and the mark behind it.
   Status annotate(const Node& node, const Status& status) const;
+  // With the mark alone.
+  Status marked(const Node& node, const Status& status) const;
 };
 
 // The current value of the variable behind a reference, or kFailedPrecondition.

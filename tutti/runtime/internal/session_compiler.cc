@@ -1,5 +1,7 @@
 #include "tutti/runtime/internal/session_compiler.h"
 
+#include <algorithm>
+
 #include "tutti/graph/placement.h"
 #include "tutti/kernels/cpu/function_kernels.h"
 #include "tutti/ops/op_evaluator.h"
@@ -8,6 +10,17 @@ namespace tutti::internal {
 namespace {
 
 bool is_boundary(const Node& node) { return node.op_name() == "_Arg" || node.op_name() == "_Retval"; }
+
+// What a kernel is made of. Attributes that begin with '_' are notes about the graph (where a node goes, what it is
+// near to) and may differ between parts of it.
+bool same_kernel_attrs(const AttrMap& a, const AttrMap& b) {
+  const auto is_same_in = [](const auto& attr, const AttrMap& other) {
+    const auto it = other.find(attr.first);
+    return attr.first.starts_with('_') || (it != other.end() && it->second == attr.second);
+  };
+  return std::all_of(a.begin(), a.end(), [&](const auto& attr) { return is_same_in(attr, b); }) &&
+         std::all_of(b.begin(), b.end(), [&](const auto& attr) { return is_same_in(attr, a); });
+}
 
 std::string types_of(const AttrMap& attrs) {
   std::string out;
@@ -36,7 +49,7 @@ class SessionCompiler::Kernels : public KernelSource {
       TUTTI_ASSIGN_OR_RETURN(std::shared_ptr<Kernel> kernel, make(node));
       it = kernels.emplace(std::move(key), StatefulKernel{std::move(kernel), node.op_name(), node.attrs()}).first;
     }
-    if (it->second.op != node.op_name() || it->second.attrs != node.attrs()) {
+    if (it->second.op != node.op_name() || !same_kernel_attrs(it->second.attrs, node.attrs())) {
       return invalid_argument(node.describe(), " has the name of ", it->second.op, " \"", printable(node.name()),
                               "\", whose state it must not share");
     }
