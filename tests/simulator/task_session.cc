@@ -14,6 +14,8 @@ namespace {
 
 struct SimGraph : TaskGraph {
   Graph graph{builtin_ops()};
+  std::string bytes;
+  std::string graph_def() const override { return bytes; }
 };
 
 std::string key_of(const Node& node) {

@@ -180,6 +180,17 @@ Status fill_content(std::string_view content, Tensor& tensor) {
   return {};
 }
 
+// What an element that repeats the last given one holds besides its own place.
+std::int64_t repeated_bytes(const TensorProto& proto, DType dtype) {
+  if (dtype == DType::kString && !proto.string_val().empty()) {
+    return static_cast<std::int64_t>(proto.string_val().rbegin()->size());
+  }
+  if (dtype == DType::kResource && !proto.resource_handle_val().empty()) {
+    return static_cast<std::int64_t>(proto.resource_handle_val().rbegin()->ByteSizeLong());
+  }
+  return 0;
+}
+
 // Before memory is asked for: the message must hold what it declares, or stay within the budget.
 Status check_size(const TensorProto& proto, DType dtype, const Shape& shape, ExpansionBudget& budget) {
   const std::int64_t count = shape.num_elements();
@@ -194,13 +205,14 @@ Status check_size(const TensorProto& proto, DType dtype, const Shape& shape, Exp
     if (count <= content) return {};
     return invalid_argument("tensor_content has ", content, " bytes, too few for ", count, " ", dtype_name(dtype));
   }
-  if (count > budget.bytes_left / stride) {
+  const std::int64_t each = stride + repeated_bytes(proto, dtype);
+  if (count > budget.bytes_left / each) {
     return resource_exhausted("a tensor ", dtype_name(dtype), " ", shape,
                               " declared without its elements is too large: ", budget.bytes_left, " bytes are left");
   }
   // Small ones are no danger: each costs the message more bytes than a tensor's worth of bookkeeping.
   constexpr std::int64_t kFree = 1024;
-  if (count * stride > kFree) budget.bytes_left -= count * stride;
+  if (count * each > kFree) budget.bytes_left -= count * each;
   return {};
 }
 

@@ -248,9 +248,13 @@ class FieldReader {
   }
 
  private:
-  // A new last element. The first few cost one allocation together.
+  // A new last element, which may take more memory than the message has bytes for it. The first few cost one
+  // allocation together.
   template <typename T>
-  static T& append(std::vector<T>& values) {
+  T& append(std::vector<T>& values) {
+    budget_.bytes_left -= static_cast<std::int64_t>(sizeof(T));
+    if (budget_.bytes_left < 0) [[unlikely]]
+      error_.update(resource_exhausted(message_, ": its lists are too long"));
     if (values.capacity() == 0) values.reserve(4);
     return values.emplace_back();
   }

@@ -163,6 +163,7 @@ Status WireForm<ClusterTasks>::read(WireReader bytes, ClusterTasks& cluster) {
 }
 
 std::string WireForm<StepStats>::write(const StepStats& stats) {
+  if (stats.nodes.empty()) return {};
   std::vector<DeviceTimes> devices;
   std::unordered_map<std::string_view, std::size_t> index;
   for (const NodeStats& node : stats.nodes) {
@@ -178,6 +179,11 @@ Status WireForm<StepStats>::read(WireReader bytes, StepStats& stats) {
   TUTTI_RETURN_IF_ERROR(read_wire(bytes, "StepStats", [&devices](auto& f) { step_times_fields(f, devices); }));
   std::int64_t first = std::numeric_limits<std::int64_t>::max();
   for (const DeviceTimes& device : devices) {
+    // Every node will carry it.
+    constexpr std::size_t kMaxDeviceName = 1024;
+    if (device.device.size() > kMaxDeviceName) {
+      return invalid_argument("StepStats: the name of a device has ", device.device.size(), " bytes");
+    }
     for (const NodeTimes& node : device.nodes) first = std::min(first, start_nanos(node));
   }
   if (first == std::numeric_limits<std::int64_t>::max()) return {};

@@ -60,10 +60,12 @@ grpc::ByteBuffer to_byte_buffer(const Payload& payload) {
 
 Payload to_payload(const grpc::ByteBuffer& buffer) {
   Payload payload;
-  auto slices = std::make_shared<std::vector<grpc::Slice>>();
-  if (!buffer.Dump(slices.get()).ok()) return payload;
-  for (const grpc::Slice& slice : *slices) {
-    payload.append({reinterpret_cast<const std::byte*>(slice.begin()), slice.size()}, slices);
+  std::vector<grpc::Slice> slices;
+  if (!buffer.Dump(&slices).ok()) return payload;
+  // Each by itself: a value that is kept must not keep the rest of its message.
+  for (const grpc::Slice& slice : slices) {
+    auto owner = std::make_shared<const grpc::Slice>(slice);
+    payload.append({reinterpret_cast<const std::byte*>(owner->begin()), owner->size()}, owner);
   }
   return payload;
 }
