@@ -75,7 +75,7 @@ Status CutCluster::run_parts(const Feeds& feeds, std::vector<Tensor>* results) {
     Signature all;
     for (const Node* node : run.graph->nodes()) all.targets.push_back(node->name());
     TUTTI_ASSIGN_OR_RETURN(FunctionBody body, extract_subgraph(*run.graph, all));
-    TUTTI_ASSIGN_OR_RETURN(run.executable, run.compiler->compile_body(std::move(body)));
+    TUTTI_ASSIGN_OR_RETURN(run.executable, run.compiler->compile_body(std::move(body), {}));
     run.step = std::make_unique<TestStep>(runtime.resources());
     run.step->rendezvous = &rendezvous;
     run.step->services = run.compiler->services();
