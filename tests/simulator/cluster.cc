@@ -78,7 +78,8 @@ class SimTask : private WorkerDirectory, private CallHandler {
             },
         .reset_containers = [this](const std::vector<std::string>&) { state_.variables.clear(); },
         .peers = this,
-        .clock = &cluster_.clock()});
+        .clock = &cluster_.clock(),
+        .remembered = kRemembered});
     master_ = std::make_unique<Master>(
         MasterOptions{.task = name_, .workers = this, .clock = &cluster_.clock(), .seed = cluster_.random()() | 1});
     services_ = make_task_services(*master_, *worker_);

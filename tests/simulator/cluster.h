@@ -1,6 +1,7 @@
 // A whole cluster in one thread: the real masters, workers, failure detectors and codecs over a simulated network.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <map>
 #include <memory>
@@ -13,6 +14,9 @@
 #include "tutti/distributed/master_interface.h"
 
 namespace tutti::sim {
+
+// How long workers remember steps that have ended.
+constexpr std::chrono::seconds kRemembered(2);
 
 // Mistakes that the simulator must be able to find. kNone in real runs.
 enum class Planted {
