@@ -100,6 +100,7 @@ asan tsan: setup
 soak: build
 	@scripts/setup --dev
 	@cd build/release && $(TEST_ENV) TUTTI_STRESS=20 ctest --output-on-failure
+	@$(BIN)/simulate 50000 1 & first=$$!; $(BIN)/simulate 50000 50001 && wait $$first
 	@$(MAKE) --no-print-directory interop DRAWN_CASES=24
 	@TUTTI_STRESS=20 $(MAKE) --no-print-directory tsan
 	@cmake --preset fuzz >/dev/null

@@ -93,6 +93,8 @@ void Network::cut(const std::string& a, const std::string& b) { cuts_.insert(std
 
 void Network::heal() { cuts_.clear(); }
 
+void Network::calm() { options_.repeated = options_.lost = 0; }
+
 std::shared_ptr<Channel> Network::channel(const std::string& from, const std::string& to) {
   return std::make_shared<SimChannel>(*this, from, to);
 }

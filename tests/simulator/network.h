@@ -20,7 +20,7 @@ struct NetworkOptions {
   double repeated = 0.02;  // of requests arrive twice
   double lost = 0.01;      // of connections break between a request and its reply
   // After so long on a link that is cut, a connection is given up.
-  Duration keepalive = std::chrono::seconds(4);
+  Duration keepalive = std::chrono::seconds(2);
 };
 
 // Calls go through it as bytes, cut into random pieces. What a process that has crashed would still say is never heard,
@@ -38,6 +38,8 @@ class Network {
   // Nothing passes between the two, in either direction, until heal().
   void cut(const std::string& a, const std::string& b);
   void heal();
+  // From now on nothing is repeated or lost.
+  void calm();
 
   // From `from`, which need not listen (a client), to whatever listens as `to`.
   std::shared_ptr<Channel> channel(const std::string& from, const std::string& to);
@@ -65,7 +67,7 @@ class Network {
 
   ManualClock& clock_;
   std::mt19937_64& random_;
-  const NetworkOptions options_;
+  NetworkOptions options_;
   std::int64_t next_call_ = 0;
   struct Process {
     CallHandler* handler;

@@ -79,6 +79,7 @@ class Client {
   std::shared_ptr<MasterInterface> master_;
   std::string handle_;
   std::map<std::string, std::int64_t> lives_;
+  bool used_ = false;  // a step was asked of the session
   bool stopping_ = false;
   bool waiting_ = false;
 };
@@ -183,6 +184,7 @@ class Schedule {
   void repair() {
     trace("repair");
     cluster.network().heal();
+    cluster.network().calm();
     for (const std::string& task : kTasks) {
       if (!cluster.lives(task)) cluster.start(task);
     }
@@ -259,7 +261,8 @@ void Client::pause() {
 
 void Client::go_on() {
   if (handle_.empty()) return stopping_ ? void() : create();
-  if (stopping_ || schedule_.below(20) == 0) return close();
+  // A session is used before it is closed.
+  if (stopping_ || (used_ && schedule_.below(20) == 0)) return close();
   step();
 }
 
@@ -271,6 +274,7 @@ void Client::create() {
                           expect<CreateSessionReply>("CreateSession", [this](Result<CreateSessionReply> reply) {
                             if (reply.ok()) {
                               handle_ = reply->session_handle;
+                              used_ = false;
                               for (const std::string& task : kTasks) lives_[task] = schedule_.cluster.life(task);
                             }
                             pause();
@@ -278,6 +282,7 @@ void Client::create() {
 }
 
 void Client::step() {
+  used_ = true;
   const std::int64_t token = schedule_.next_token++;
   schedule_.steps[token] = {.client = name_, .lives = lives_};
   RunStepRequest request;
