@@ -21,7 +21,7 @@ FUZZED ?= graph_def bundle record messages tf_config
 DRAWN_CASES ?= 3
 DRAWN_SEED ?= 1
 
-.PHONY: demo build test bench interop cluster cluster_reference drawn docs asan tsan soak lint clean setup
+.PHONY: demo build test bench interop cluster cluster_new cluster_reference drawn docs asan tsan soak lint clean setup
 .DEFAULT_GOAL := build
 
 setup:
@@ -54,7 +54,7 @@ interop: build build/interop/cases.done
 	@$(PEERS) tests/interop/check_wire.py $(BIN)/wire_tool proto
 	@$(PEERS) tests/interop/check_placement.py $(BIN)/placement_tool
 	@$(PEERS) tests/interop/check_cut.py $(BIN)/cut_runner
-	@$(MAKE) --no-print-directory drawn
+	@$(MAKE) --no-print-directory drawn cluster
 
 drawn: build/peers/installed
 	@$(BIN)/op_table_dump >build/interop/op_table.json
@@ -102,6 +102,7 @@ soak: build
 	@cd build/release && $(TEST_ENV) TUTTI_STRESS=20 ctest --output-on-failure
 	@$(BIN)/simulate 50000 1 & first=$$!; $(BIN)/simulate 50000 50001 && wait $$first
 	@$(MAKE) --no-print-directory interop DRAWN_CASES=24
+	@$(MAKE) --no-print-directory cluster_new
 	@TUTTI_STRESS=20 $(MAKE) --no-print-directory tsan
 	@cmake --preset fuzz >/dev/null
 	@cmake --build build/fuzz --target $(FUZZED:=_fuzzer) $(FUZZED:=_seeds)
