@@ -311,8 +311,10 @@ TEST_F(MasterStepTest, ALostTaskEndsTheStepsThatUseIt) {
   auto alone = run(request({}, {"alone"}));
   finish(ps(1), 1);
   alone.value();
-  master().lose_task(kPs0, aborted("another cause"));
-  EXPECT_STATUS(fetch("sum:0").status(), Code::kUnavailable, "was lost");  // the first cause is kept
+  master().lose_task(kPs0, unavailable("another cause"));
+  EXPECT_STATUS(fetch("sum:0").status(), Code::kUnavailable, "was lost");  // the first cause is kept,
+  master().lose_task(kPs0, aborted(kPs0, " was restarted"));
+  EXPECT_STATUS(fetch("sum:0").status(), Code::kAborted, "was restarted");  // until waiting is of no use
 }
 
 TEST_F(MasterStepTest, ALostTaskEndsRegistrationToo) {
