@@ -106,11 +106,12 @@ Status MasterGraph::assign_devices(FunctionBody& body) const {
   return {};
 }
 
-// The body of a function may name devices of several tasks and use handles of several: it is cut with the rest. It
-// inherits what its call asked for, not where the call happened to be put.
+// The body of a function, of a branch or of a loop may name devices of several tasks and use handles of several: it is
+// cut with the rest. It inherits what its call asked for, not where the call happened to be put.
 Status MasterGraph::inline_calls(FunctionBody& body) const {
   if (graph_.library().names().empty()) return {};
   TUTTI_RETURN_IF_ERROR(inline_functions(body));
+  TUTTI_RETURN_IF_ERROR(lower_control_flow(body, Lowering::kAcrossTasks));
   bool all_placed = true;
   for (Node* node : body.graph->nodes()) {
     if (node->assigned_device().empty()) {
