@@ -1,13 +1,12 @@
 #include <algorithm>
 #include <map>
-#include <set>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
 #include "tutti/core/device_name.h"
+#include "tutti/graph/internal/functional_control_flow.h"
 #include "tutti/graph/internal/output_hash.h"
-#include "tutti/graph/internal/reachable_functions.h"
 #include "tutti/graph/internal/splice.h"
 #include "tutti/graph/passes/passes.h"
 
@@ -17,36 +16,6 @@ namespace {
 // Branches that hold others twice each grow without bound otherwise; the rest stay whole.
 constexpr int kMaxLoweredNodes = 50'000;
 constexpr std::size_t kMaxDepth = 64;
-
-enum class Kind { kNone, kIf, kCase, kWhile };
-
-Kind kind_of(const Node& node) {
-  std::string_view op = node.op_name();
-  if (op.starts_with("Stateless")) op.remove_prefix(9);
-  if (op == "If") return Kind::kIf;
-  if (op == "Case") return Kind::kCase;
-  return op == "While" ? Kind::kWhile : Kind::kNone;
-}
-
-std::vector<FunctionRef> functions_of(const Node& node) {
-  switch (kind_of(node)) {
-    case Kind::kIf:
-      return {node.attr<FunctionRef>("else_branch"), node.attr<FunctionRef>("then_branch")};
-    case Kind::kCase:
-      return node.attr<std::vector<FunctionRef>>("branches");
-    case Kind::kWhile:
-      return {node.attr<FunctionRef>("cond"), node.attr<FunctionRef>("body")};
-    case Kind::kNone:
-      break;
-  }
-  return {};
-}
-
-// Whether `device` names a job or task that `own` is not known to be in.
-bool leaves_task(const DeviceName& device, const DeviceName& own) {
-  if (device.replica && own.replica && *device.replica != *own.replica) return true;
-  return (device.job && device.job != own.job) || (device.task && device.task != own.task);
-}
 
 // What the bodies that are being lowered have in common.
 struct Nest {
@@ -64,7 +33,7 @@ class Lowerer {
   Status run() {
     std::vector<Node*> calls;
     for (Node* node : graph_.nodes()) {
-      if (kind_of(*node) == Kind::kNone) continue;
+      if (control_flow_kind(*node) == ControlFlowKind::kNone) continue;
       TUTTI_ASSIGN_OR_RETURN(const bool chosen, is_chosen(*node));
       if (chosen) calls.push_back(node);
     }
@@ -72,7 +41,7 @@ class Lowerer {
     find_waited_for();
     for (Node* call : calls) {
       if (!may_grow(*call)) continue;
-      Status status = kind_of(*call) == Kind::kWhile ? lower_loop(*call) : lower_branches(*call);
+      Status status = control_flow_kind(*call) == ControlFlowKind::kWhile ? lower_loop(*call) : lower_branches(*call);
       if (!status.ok()) return status.with_context(call->describe());
       replaced_.push_back(call);
     }
@@ -87,35 +56,12 @@ class Lowerer {
 
   Result<bool> is_chosen(const Node& node) const {
     if (nest_.which == Lowering::kAll) return true;
-    TUTTI_ASSIGN_OR_RETURN(const DeviceName own, device_of(node));
-    for (std::size_t i = 0; i < node.inputs().size(); ++i) {
-      const Output input = node.input(static_cast<int>(i));
-      if (!input || input.dtype() != DType::kResource) continue;
-      // Of an argument nobody knows yet.
-      if (input.node->assigned_device().empty() && input.node->requested_device().empty()) return true;
-      TUTTI_ASSIGN_OR_RETURN(const DeviceName handle, device_of(*input.node));
-      if (!handle.task || leaves_task(handle, own)) return true;
-    }
-    TUTTI_ASSIGN_OR_RETURN(const std::set<std::string> devices, devices_of_functions(node));
-    for (const std::string& device : devices) {
-      Result<DeviceName> name = DeviceName::parse(device);
-      if (name.ok() && leaves_task(*name, own)) return true;  // who asks for a bad one is told when it is placed
-    }
-    return false;
-  }
-
-  Result<DeviceName> device_of(const Node& node) const {
-    const std::string& text = node.assigned_device().empty() ? node.requested_device() : node.assigned_device();
-    Result<DeviceName> own = DeviceName::parse(text);
-    if (!own.ok()) return own.status().with_context(node.describe());
-    DeviceName device = outer_;
-    device.override_with(*own);
-    return device;
+    return leaves_its_task(node, outer_);
   }
 
   bool may_grow(const Node& call) const {
     if (nest_.within.size() >= kMaxDepth || nest_.nodes >= kMaxLoweredNodes) return false;
-    const std::vector<FunctionRef> functions = functions_of(call);
+    const std::vector<FunctionRef> functions = control_flow_functions(call);
     return std::none_of(functions.begin(), functions.end(), [this](const FunctionRef& function) {
       return std::find(nest_.within.begin(), nest_.within.end(), function.name) != nest_.within.end();
     });
@@ -206,12 +152,12 @@ class Lowerer {
 
   Status lower_branches(Node& call) {
     std::vector<Gate> gates;
-    if (kind_of(call) == Kind::kIf) {
+    if (control_flow_kind(call) == ControlFlowKind::kIf) {
       TUTTI_ASSIGN_OR_RETURN(gates, if_gates(call));
     } else {
       TUTTI_ASSIGN_OR_RETURN(gates, case_gates(call));
     }
-    const std::vector<FunctionRef> functions = functions_of(call);
+    const std::vector<FunctionRef> functions = control_flow_functions(call);
     Switches switches;
     std::vector<Branch> branches;
     for (std::size_t k = 0; k < gates.size(); ++k) {
@@ -343,7 +289,7 @@ class Lowerer {
 
   Status lower_loop(Node& call) {
     const std::size_t n = call.inputs().size();
-    const std::vector<FunctionRef> functions = functions_of(call);
+    const std::vector<FunctionRef> functions = control_flow_functions(call);
     TUTTI_ASSIGN_OR_RETURN(const FunctionBody condition, body_of(call, functions[0], n, 1));
     TUTTI_ASSIGN_OR_RETURN(const FunctionBody callee, body_of(call, functions[1], n, n));
     Loop loop;
