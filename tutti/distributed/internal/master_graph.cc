@@ -42,6 +42,21 @@ std::vector<int> feeds_behind(const Node* result, const std::unordered_map<const
 
 bool is_boundary(const Node& node) { return node.op_name() == "_Arg" || node.op_name() == "_Retval"; }
 
+// Who uses a handle that a call gave was put where the call is. With the call gone it shows where the handle is.
+Status release_users_of_handles(Graph& graph) {
+  TUTTI_ASSIGN_OR_RETURN(const std::vector<Node*> order, graph.topological_order());
+  for (Node* node : order) {
+    if (is_boundary(*node) || node->assigned_device().empty()) continue;
+    for (const Output& input : node->inputs()) {
+      if (!input || input.dtype() != DType::kResource || is_boundary(*input.node)) continue;
+      if (task_of(input.node->assigned_device()) != task_of(node->assigned_device())) {
+        graph.set_assigned_device(*node, "");
+      }
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 MasterGraph::MasterGraph(Options options)
@@ -106,11 +121,13 @@ Status MasterGraph::assign_devices(FunctionBody& body) const {
   return {};
 }
 
-// The body of a function may name devices of several tasks and use handles of several: it is cut with the rest. It
-// inherits what its call asked for, not where the call happened to be put.
+// The body of a function, of a branch or of a loop may name devices of several tasks and use handles of several: it is
+// cut with the rest. It inherits what its call asked for, not where the call happened to be put.
 Status MasterGraph::inline_calls(FunctionBody& body) const {
   if (graph_.library().names().empty()) return {};
   TUTTI_RETURN_IF_ERROR(inline_functions(body));
+  TUTTI_RETURN_IF_ERROR(lower_control_flow(body, Lowering::kAcrossTasks));
+  TUTTI_RETURN_IF_ERROR(release_users_of_handles(*body.graph));
   bool all_placed = true;
   for (Node* node : body.graph->nodes()) {
     if (node->assigned_device().empty()) {

@@ -29,6 +29,7 @@ class Reach {
       TUTTI_RETURN_IF_ERROR(parse_message(library_.serialized(name), name, &def));
       for (const tensorflow::NodeDef& node : def.node_def()) {
         add(node.op());
+        if (!node.device().empty()) devices_.insert(node.device());
         for (const auto& [attr, value] : node.attr()) add(value);
       }
     }
@@ -36,6 +37,7 @@ class Reach {
   }
 
   const std::set<std::string>& found() const { return found_; }
+  const std::set<std::string>& devices() const { return devices_; }
 
  private:
   void add(const std::string& name) {
@@ -64,6 +66,7 @@ class Reach {
 
   const FunctionLibrary& library_;
   std::set<std::string> found_;
+  std::set<std::string> devices_;  // that nodes of functions found ask for
   std::vector<std::string> open_;
 };
 
@@ -83,6 +86,13 @@ Result<std::shared_ptr<FunctionLibrary>> reachable_functions(const std::vector<c
     }
   }
   return part;
+}
+
+Result<std::set<std::string>> devices_of_functions(const Node& node) {
+  Reach reach(node.graph().library());
+  reach.add(node);
+  TUTTI_RETURN_IF_ERROR(reach.close());
+  return reach.devices();
 }
 
 }  // namespace tutti

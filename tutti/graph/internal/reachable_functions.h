@@ -2,6 +2,9 @@
 #pragma once
 
 #include <memory>
+#include <set>
+#include <string>
+#include <vector>
 
 #include "tutti/graph/function.h"
 #include "tutti/graph/graph.h"
@@ -12,5 +15,8 @@ namespace tutti {
 // itself when it is empty.
 Result<std::shared_ptr<FunctionLibrary>> reachable_functions(const std::vector<const Node*>& nodes,
                                                              const std::shared_ptr<FunctionLibrary>& library);
+
+// The devices that nodes of functions ask for which `node` calls, which these call, and so on.
+Result<std::set<std::string>> devices_of_functions(const Node& node);
 
 }  // namespace tutti

@@ -43,6 +43,15 @@ inline constexpr std::string_view kInlinedFrom = "_inlined_from";
 // name, in their place.
 Status inline_functions(FunctionBody& body);
 
+// Which nodes lower_control_flow rewrites.
+enum class Lowering {
+  kAcrossTasks,  // those whose functions ask for devices of other tasks than the node's, or use handles of others
+  kAll,
+};
+// Puts the functions of If, Case and While nodes (and their stateless forms) in their place, between Switch and Merge
+// nodes and in v1 loops, so that a cut may go through them. Functions that call themselves stay whole.
+Status lower_control_flow(FunctionBody& body, Lowering which);
+
 // Those that `options` has on, in the order that suits them.
 Status run_passes(FunctionBody& body, const PassOptions& options, ConstantEvaluator& evaluator);
 

@@ -51,9 +51,7 @@ def cond_v2(cluster):
     check_conditional(cluster)
 
 
-@program
-def cond_state(cluster):
-    """Only the branch taken changes its variable."""
+def check_cond_state(cluster):
     with tf.device("/job:ps/task:0"):
         a = tf.get_variable("a", initializer=0.0, use_resource=True)
     with tf.device("/job:ps/task:1"):
@@ -66,6 +64,19 @@ def cond_state(cluster):
         for value in (True, False, True):
             sess.run(step, {which: value})
         check.that(sess.run([a, b]) == [2.0, 10.0], "the counters")
+
+
+@program
+def cond_state(cluster):
+    """Only the branch taken changes its variable."""
+    check_cond_state(cluster)
+
+
+@program
+def cond_state_v2(cluster):
+    """The same with functions: handles of two ps go into one node."""
+    tf.enable_control_flow_v2()
+    check_cond_state(cluster)
 
 
 def loop(limit, use_gradient):
@@ -152,9 +163,7 @@ def while_on_ps(cluster):
         check.that(sess.run(total, options=tf.RunOptions(timeout_in_ms=20000)) == 45, "the total")
 
 
-@program
-def while_nested(cluster):
-    """A loop in a loop with a branch inside, on three tasks."""
+def check_nested(cluster):
     def inner(i, total):
         def count(j, subtotal):
             with tf.device("/job:ps/task:1"):
@@ -168,6 +177,68 @@ def while_nested(cluster):
         _, total = tf.while_loop(lambda i, _: i < 6, inner, [tf.constant(0), tf.constant(0)])
     with tf.Session(cluster.target()) as sess:
         check.that(sess.run(total) == sum(j for i in range(6) for j in range(i) if j % 2 == 0), "the total")
+
+
+@program
+def while_nested(cluster):
+    """A loop in a loop with a branch inside, on three tasks."""
+    check_nested(cluster)
+
+
+@program
+def while_nested_v2(cluster):
+    """The same with functions."""
+    tf.enable_control_flow_v2()
+    check_nested(cluster)
+
+
+@program
+def while_state_v2(cluster):
+    """A loop of functions that changes variables of two ps, in order, and in one of them in every second round only."""
+    tf.enable_control_flow_v2()
+    with tf.device("/job:ps/task:0"):
+        a = tf.get_variable("a", initializer=1.0, use_resource=True)
+    with tf.device("/job:ps/task:1"):
+        b = tf.get_variable("b", initializer=0.0, use_resource=True)
+    limit = tf.placeholder(tf.int32, [])
+
+    def body(i):
+        doubled = a.assign_add(a.read_value(), read_value=False)
+        with tf.control_dependencies([doubled]):
+            counted = tf.cond(i % 2 < 1, lambda: b.assign_add(a.read_value()), lambda: tf.constant(0.0))
+        with tf.control_dependencies([counted]):
+            return i + 1
+
+    with tf.device("/job:worker/task:0"):
+        rounds = tf.while_loop(lambda i: i < limit, body, [tf.constant(0)])
+    with tf.Session(cluster.target()) as sess:
+        sess.run(tf.global_variables_initializer())
+        check.that(sess.run(rounds, {limit: 5}) == 5, "the rounds")
+        check.that(sess.run([a, b]) == [32.0, 2.0 + 8.0 + 32.0], "the variables")
+        check.that(sess.run(rounds, {limit: 0}) == 0, "no rounds")
+        check.that(sess.run([a, b]) == [32.0, 42.0], "the variables, unchanged")
+
+
+@program
+def while_in_branch_v2(cluster):
+    """A loop across tasks in a branch of functions that is taken at times."""
+    tf.enable_control_flow_v2()
+    which = tf.placeholder(tf.bool, [])
+    x = tf.placeholder(tf.int32, [])
+
+    def count():
+        def body(i, total):
+            with tf.device("/job:worker/task:1"):
+                total = total + i
+            with tf.device("/job:ps/task:0"):
+                return i + 1, total
+        return tf.while_loop(lambda i, _: i < x, body, [tf.constant(0), tf.constant(0)])[1]
+
+    with tf.device("/job:worker/task:0"):
+        y = tf.cond(which, count, lambda: x * x)
+    with tf.Session(cluster.target()) as sess:
+        for value in (True, False, True, False):
+            check.that(sess.run(y, {which: value, x: 6}) == (15 if value else 36), f"the branch {value}")
 
 
 @program
@@ -253,9 +324,7 @@ def case_and_switch(cluster):
             check.that(sess.run([switched, cased], {index: i}) == [i + 1.5, i + 1.5], f"branch {i}")
 
 
-@program
-def recurrent_net(cluster):
-    """dynamic_rnn's kind of loop by hand: variables on ps, time steps on a worker, gradients, as in one process."""
+def check_recurrent(cluster):
     def build(target, devices):
         rng = np.random.default_rng(21)
         at = (lambda name: tf.device(name)) if devices else (lambda name: tf.device(None))
@@ -276,3 +345,17 @@ def recurrent_net(cluster):
     with tf.Graph().as_default():
         want = build("", False)
     check.close(got, want, "losses")
+
+
+@program
+def recurrent_net(cluster):
+    """dynamic_rnn's kind of loop by hand: variables on ps, time steps on a worker, gradients, as in one process."""
+    check_recurrent(cluster)
+
+
+@program
+def recurrent_net_v2(cluster):
+    """The same with functions and resource variables."""
+    tf.enable_control_flow_v2()
+    tf.enable_resource_variables()
+    check_recurrent(cluster)
