@@ -198,6 +198,12 @@ void add_rearrangements(OpTable& ops) {
            .shape = transpose_shape,
            .grad = transpose_grad,
            .kernels = {TUTTI_CPU(kernel_from(cpu::transpose))}});
+  ops.add({.name = "ConjugateTranspose",
+           .signature = "x: T, perm: Tperm -> y: T",
+           .attrs = "T: type; Tperm: {int32, int64} = int32",
+           .shape = transpose_shape,
+           .grad = conjugate_transpose_grad,
+           .kernels = {TUTTI_CPU(kernel_from(cpu::conjugate_transpose))}});
   ops.add({.name = "Tile",
            .signature = "input: T, multiples: Tmultiples -> output: T",
            .attrs = "T: type; Tmultiples: {int32, int64} = int32",
