@@ -332,6 +332,15 @@ std::function<std::vector<Output>(Graph&, const std::vector<Output>&)> complex_s
   };
 }
 
+void add_blocks(Samples& s) {
+  s.add("SpaceToBatchND", {s.value({2, 3, 4, 2}), Samples::i32({2, 3}), Samples::i32({2, 2}, {1, 0, 0, 2})});
+  s.add("BatchToSpaceND", {s.value({6, 2, 2, 2}), Samples::i32({2, 3}), Samples::i32({2, 2}, {1, 0, 0, 2})});
+  s.add("SpaceToBatch", {s.value({1, 3, 4, 2}), Samples::i32({2, 2}, {1, 0, 0, 2})}, {{"block_size", 2}});
+  s.add("BatchToSpace", {s.value({4, 2, 3, 2}), Samples::i32({2, 2}, {1, 0, 0, 2})}, {{"block_size", 2}});
+  s.add("SpaceToDepth", {s.value({2, 2, 4, 3})}, {{"block_size", 2}});
+  s.add("DepthToSpace", {s.value({2, 1, 2, 12})}, {{"block_size", 2}});
+}
+
 void add_late_plumbing(Samples& s) {
   for (bool exclusive : {false, true}) {
     for (bool reverse : {false, true}) {
@@ -368,6 +377,7 @@ void add_late_plumbing(Samples& s) {
         {{"batch_dims", 2}});
   s.add("ResourceGather", {s.variable({2, 3, 2}), Samples::i32({2, 2}, {2, 0, 1, 1})},
         {{"dtype", DType::kDouble}, {"batch_dims", 1}});
+  add_blocks(s);
   s.add("CheckNumericsV2", {s.value({2, 2})}, {{"message", "bad"}});
   s.add("Print", {s.value({2}), Samples::i32({1})}, {{"first_n", 0}});
 }

@@ -12,6 +12,7 @@
 #include "tutti/kernels/cpu/sparse_to_dense.h"
 #include "tutti/ops/internal/array_grads.h"
 #include "tutti/ops/internal/array_shapes.h"
+#include "tutti/ops/internal/block_ops.h"
 #include "tutti/ops/op_table.h"
 
 namespace tutti {
@@ -377,6 +378,7 @@ void register_array_ops(OpTable& ops) {
   add_joins(ops);
   add_slices(ops);
   add_rearrangements(ops);
+  add_block_ops(ops);
   add_fills(ops);
   add_gathers(ops);
   add_partitions(ops);
