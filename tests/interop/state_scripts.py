@@ -408,8 +408,8 @@ POSITIVE = {"accum", "v", "vhat", "ms", "accum_update"}
 DENSE = ["GradientDescent", "ProximalGradientDescent", "Momentum", "Adam", "AdaMax", "RMSProp", "CenteredRMSProp",
          "Adagrad", "AdagradV2", "ProximalAdagrad", "Adadelta", "Ftrl", "FtrlV2"]
 RESOURCE_ONLY = ["KerasMomentum", "AdamWithAmsgrad"]
-SPARSE = ["ProximalGradientDescent", "Momentum", "RMSProp", "CenteredRMSProp", "Adagrad", "AdagradV2", "ProximalAdagrad",
-          "Adadelta", "Ftrl", "FtrlV2"]
+SPARSE = ["ProximalGradientDescent", "Momentum", "RMSProp", "CenteredRMSProp", "Adagrad", "AdagradV2",
+          "ProximalAdagrad", "Adadelta", "Ftrl", "FtrlV2"]
 FLAGS = {"use_nesterov": True, "update_slots": False, "multiply_linear_by_lr": True}
 
 

@@ -438,7 +438,8 @@ def space_to_batch(draw, op, types):
               "paddings": index_array(_sides(draw, shape[1:], blocks), types["Tpaddings"])}
     if square:
         return Arguments({"block_size": blocks[0]}, fixed=["paddings"], **inputs)
-    return Arguments(block_shape=index_array(blocks, types["Tblock_shape"]), fixed=["block_shape", "paddings"], **inputs)
+    return Arguments(block_shape=index_array(blocks, types["Tblock_shape"]), fixed=["block_shape", "paddings"],
+                     **inputs)
 
 
 @arguments("BatchToSpaceND", "BatchToSpace")
@@ -449,7 +450,8 @@ def batch_to_space(draw, op, types):
     shape = draw.shape(4, 4, max_dim=3) if square else draw.shape(count + 1, count + 2, max_dim=3)
     shape = (shape[0] * int(np.prod(blocks)),) + shape[1:]
     cuts = _cuts(draw, [size * block for size, block in zip(shape[1:], blocks)])
-    inputs = {"input": draw.values(types["T"], shape), "crops": index_array(cuts, types["Tidx" if square else "Tcrops"])}
+    inputs = {"input": draw.values(types["T"], shape),
+              "crops": index_array(cuts, types["Tidx" if square else "Tcrops"])}
     if square:
         return Arguments({"block_size": blocks[0]}, fixed=["crops"], **inputs)
     return Arguments(block_shape=index_array(blocks, types["Tblock_shape"]), fixed=["block_shape", "crops"], **inputs)
