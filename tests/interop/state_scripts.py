@@ -405,10 +405,11 @@ def table_file_scripts(root):
 SCALARS = {"alpha": 0.1, "lr": 0.05, "momentum": 0.9, "beta1_power": 0.729, "beta2_power": 0.997, "beta1": 0.9,
            "beta2": 0.999, "epsilon": 0.01, "rho": 0.9, "l1": 0.02, "l2": 0.03, "l2_shrinkage": 0.01, "lr_power": -0.5}
 POSITIVE = {"accum", "v", "vhat", "ms", "accum_update"}
-DENSE = ["GradientDescent", "Momentum", "Adam", "AdaMax", "RMSProp", "CenteredRMSProp", "Adagrad", "AdagradV2",
-         "Adadelta", "Ftrl", "FtrlV2"]
+DENSE = ["GradientDescent", "ProximalGradientDescent", "Momentum", "Adam", "AdaMax", "RMSProp", "CenteredRMSProp",
+         "Adagrad", "AdagradV2", "ProximalAdagrad", "Adadelta", "Ftrl", "FtrlV2"]
 RESOURCE_ONLY = ["KerasMomentum", "AdamWithAmsgrad"]
-SPARSE = ["Momentum", "RMSProp", "CenteredRMSProp", "Adagrad", "AdagradV2", "Adadelta", "Ftrl", "FtrlV2"]
+SPARSE = ["ProximalGradientDescent", "Momentum", "RMSProp", "CenteredRMSProp", "Adagrad", "AdagradV2",
+          "ProximalAdagrad", "Adadelta", "Ftrl", "FtrlV2"]
 FLAGS = {"use_nesterov": True, "update_slots": False, "multiply_linear_by_lr": True}
 
 
@@ -429,6 +430,8 @@ def update_scripts():
         definition = op_def_registry.get(op_name)
         flags = [f for f in FLAGS if any(a.name == f for a in definition.attr)]
         for dtype in ("float32", "float64", "float16"):
+            if dtype == "float16" and "Proximal" in op_name:  # TensorFlow has no kernel
+                continue
             for flag in [None] + flags:
                 label = f"update_{op_name}_{dtype}{'_' + flag if flag else ''}"
                 with script(label, tolerances[dtype]) as s:

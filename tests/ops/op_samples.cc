@@ -1,6 +1,8 @@
 #include "tests/ops/op_samples.h"
 
 #include <algorithm>
+#include <complex>
+#include <functional>
 #include <random>
 #include <span>
 #include <utility>
@@ -178,8 +180,7 @@ void add_gathers(Samples& s) {
   s.add("GatherV2", {s.value({4, 2}), Samples::i32({1, 3, 1}), Samples::scalar(0)});
   s.add("GatherV2", {s.value({4, 2, 3}), Samples::i32({2, 2}, {1, 0, 1, 1}), Samples::scalar(1)});
   s.add("GatherV2", {s.value({3, 4}), Samples::i32({2}), Samples::scalar(-1)});
-  s.add("GatherV2", {s.value({2, 3, 2}), Samples::i32({2, 2}, {2, 0, 1, 1}), Samples::scalar(1)}, {{"batch_dims", 1}})
-      .needs_constants = true;
+  s.add("GatherV2", {s.value({2, 3, 2}), Samples::i32({2, 2}, {2, 0, 1, 1}), Samples::scalar(1)}, {{"batch_dims", 1}});
   s.add("GatherNd", {s.value({3, 2}), Samples::i32({2, 2}, {1, 0, 2, 1})});
   s.add("GatherNd", {s.value({3, 2}), Samples::i32({3, 1}, {1, 1, 0})});
   s.add("ScatterNd", {Samples::i32({3, 1}, {1, 4, 1}), s.value({3, 2}), Samples::i32({5, 2})});
@@ -312,6 +313,34 @@ void add_lists(Samples& s) {
       };
 }
 
+// Complex values between real ones: neither factor nor result is real.
+Output turned(Output x, double angle) {
+  Tensor factor(DType::kComplex128, {});
+  factor.data<std::complex<double>>()[0] = std::polar(1.0, angle);
+  return op1("Mul", {x, constant(x.graph(), factor)});
+}
+Output complex_of(Output x, double angle) { return turned(op1("Cast", {x}, {{"DstT", DType::kComplex128}}), angle); }
+Output real_of(Output x) { return op1("Cast", {turned(x, 0.7)}, {{"DstT", DType::kDouble}}); }
+
+std::function<std::vector<Output>(Graph&, const std::vector<Output>&)> complex_sparse_product(bool a, bool b) {
+  return [a, b](Graph& graph, const std::vector<Output>& in) {
+    Output places = constant(graph, Tensor::of<std::int64_t>({2, 2}, {0, 1, 1, 0}));
+    Output shape = constant(graph, Tensor::vector<std::int64_t>({2, 2}));
+    return std::vector{
+        real_of(op1("SparseTensorDenseMatMul", {places, complex_of(in[0], 1), shape, complex_of(in[1], 2)},
+                    {{"adjoint_a", a}, {"adjoint_b", b}}))};
+  };
+}
+
+void add_blocks(Samples& s) {
+  s.add("SpaceToBatchND", {s.value({2, 3, 4, 2}), Samples::i32({2, 3}), Samples::i32({2, 2}, {1, 0, 0, 2})});
+  s.add("BatchToSpaceND", {s.value({6, 2, 2, 2}), Samples::i32({2, 3}), Samples::i32({2, 2}, {1, 0, 0, 2})});
+  s.add("SpaceToBatch", {s.value({1, 3, 4, 2}), Samples::i32({2, 2}, {1, 0, 0, 2})}, {{"block_size", 2}});
+  s.add("BatchToSpace", {s.value({4, 2, 3, 2}), Samples::i32({2, 2}, {1, 0, 0, 2})}, {{"block_size", 2}});
+  s.add("SpaceToDepth", {s.value({2, 2, 4, 3})}, {{"block_size", 2}});
+  s.add("DepthToSpace", {s.value({2, 1, 2, 12})}, {{"block_size", 2}});
+}
+
 void add_late_plumbing(Samples& s) {
   for (bool exclusive : {false, true}) {
     for (bool reverse : {false, true}) {
@@ -320,6 +349,35 @@ void add_late_plumbing(Samples& s) {
     }
   }
   s.add("SparseToDense", {Samples::i32({2, 2}, {0, 1, 1, 0}), Samples::i32({2, 3}), s.value({2}), s.value({})});
+  for (bool a : {false, true}) {
+    for (bool b : {false, true}) {
+      // One place twice, one row of each operand without any.
+      const SampleInput places =
+          Samples::i32({4, 2}, a ? std::vector{1, 0, 1, 0, 3, 2, 0, 1} : std::vector{0, 1, 0, 1, 2, 3, 1, 0});
+      s.add("SparseTensorDenseMatMul",
+            {places, s.value({4}), a ? Samples::i64({4, 3}) : Samples::i64({3, 4}),
+             s.value(b ? Shape{2, 4} : Shape{4, 2})},
+            {{"adjoint_a", a}, {"adjoint_b", b}});
+    }
+  }
+  for (bool a : {false, true}) {
+    for (bool b : {false, true}) {
+      s.add("SparseTensorDenseMatMul", {s.value({2}), s.value({2, 2})}).build = complex_sparse_product(a, b);
+    }
+  }
+  s.add("ConjugateTranspose", {s.value({2, 3}), Samples::i32({1, 0})});
+  s.add("ConjugateTranspose", {s.value({2, 3})}).build = [](Graph& graph, const std::vector<Output>& in) {
+    Output perm = constant(graph, Tensor::vector<std::int32_t>({1, 0}));
+    return std::vector{real_of(op1("ConjugateTranspose", {complex_of(in[0], 2), perm}))};
+  };
+  s.add("GatherV2", {s.value({2, 3, 4}), Samples::i32({2, 2}, {3, 0, 1, 1}), Samples::scalar(2)}, {{"batch_dims", 1}});
+  s.add("GatherV2", {s.value({2, 3, 4, 2}), Samples::i32({2, 2}, {3, 0, 1, 1}), Samples::scalar(-2)},
+        {{"batch_dims", 1}});
+  s.add("GatherV2", {s.value({2, 3, 2}), Samples::i32({2, 3}, {1, 0, 1, 1, 1, 0}), Samples::scalar(2)},
+        {{"batch_dims", 2}});
+  s.add("ResourceGather", {s.variable({2, 3, 2}), Samples::i32({2, 2}, {2, 0, 1, 1})},
+        {{"dtype", DType::kDouble}, {"batch_dims", 1}});
+  add_blocks(s);
   s.add("CheckNumericsV2", {s.value({2, 2})}, {{"message", "bad"}});
   s.add("Print", {s.value({2}), Samples::i32({1})}, {{"first_n", 0}});
 }

@@ -39,6 +39,22 @@ void ftrl(State& s, double shrinkage, bool by_lr) {
   s["accum"] = next;
 }
 
+double shrunk(const State& s, double x, double rate) {
+  return sign(x) * std::max(std::abs(x) - rate * s.at("l1"), 0.0) / (1 + rate * s.at("l2"));
+}
+
+// The sparse form calls its gradient otherwise.
+void proximal_descent(State& s) {
+  const double g = s.contains("delta") ? s["delta"] : s["grad"];
+  s["var"] = shrunk(s, s["var"] - s["alpha"] * g, s["alpha"]);
+}
+
+void proximal_adagrad(State& s) {
+  s["accum"] += s["grad"] * s["grad"];
+  const double rate = s["lr"] / std::sqrt(s["accum"]);
+  s["var"] = shrunk(s, s["var"] - rate * s["grad"], rate);
+}
+
 void adam(State& s, bool nesterov) {
   const double g = s["grad"];
   const double alpha = s["lr"] * std::sqrt(1 - s["beta2_power"]) / (1 - s["beta1_power"]);
@@ -88,6 +104,7 @@ std::vector<Rule> rules() {
       by_lr{{"multiply_linear_by_lr", true}};
   return {
       {"GradientDescent", {"var"}, [](State& s) { s["var"] -= s["alpha"] * s["delta"]; }},
+      {"ProximalGradientDescent", {"var"}, proximal_descent},
       {"Momentum", {"var", "accum"}, [](State& s) { momentum(s, false); }},
       {"Momentum", {"var", "accum"}, [](State& s) { momentum(s, true); }, nesterov},
       {"KerasMomentum", {"var", "accum"}, [](State& s) { keras_momentum(s, false); }, {}, true},
@@ -118,6 +135,7 @@ std::vector<Rule> rules() {
       {"Adagrad", {"var", "accum"}, [](State& s) { adagrad(s, true, 0); }},
       {"Adagrad", {"var", "accum"}, [](State& s) { adagrad(s, false, 0); }, frozen},
       {"AdagradV2", {"var", "accum"}, [](State& s) { adagrad(s, true, s["epsilon"]); }},
+      {"ProximalAdagrad", {"var", "accum"}, proximal_adagrad},
       {"Adadelta", {"var", "accum", "accum_update"}, adadelta},
       {"Ftrl", {"var", "accum", "linear"}, [](State& s) { ftrl(s, 0, false); }},
       {"Ftrl", {"var", "accum", "linear"}, [](State& s) { ftrl(s, 0, true); }, by_lr},

@@ -12,6 +12,7 @@
 #include "tutti/kernels/cpu/sparse_to_dense.h"
 #include "tutti/ops/internal/array_grads.h"
 #include "tutti/ops/internal/array_shapes.h"
+#include "tutti/ops/internal/block_ops.h"
 #include "tutti/ops/op_table.h"
 
 namespace tutti {
@@ -198,6 +199,12 @@ void add_rearrangements(OpTable& ops) {
            .shape = transpose_shape,
            .grad = transpose_grad,
            .kernels = {TUTTI_CPU(kernel_from(cpu::transpose))}});
+  ops.add({.name = "ConjugateTranspose",
+           .signature = "x: T, perm: Tperm -> y: T",
+           .attrs = "T: type; Tperm: {int32, int64} = int32",
+           .shape = transpose_shape,
+           .grad = conjugate_transpose_grad,
+           .kernels = {TUTTI_CPU(kernel_from(cpu::conjugate_transpose))}});
   ops.add({.name = "Tile",
            .signature = "input: T, multiples: Tmultiples -> output: T",
            .attrs = "T: type; Tmultiples: {int32, int64} = int32",
@@ -371,6 +378,7 @@ void register_array_ops(OpTable& ops) {
   add_joins(ops);
   add_slices(ops);
   add_rearrangements(ops);
+  add_block_ops(ops);
   add_fills(ops);
   add_gathers(ops);
   add_partitions(ops);

@@ -5,6 +5,7 @@
 #include "tutti/graph/gradients.h"
 #include "tutti/graph/shape_inference.h"
 #include "tutti/kernels/cpu/matmul.h"
+#include "tutti/kernels/cpu/sparse_matmul.h"
 #include "tutti/ops/array.h"
 #include "tutti/ops/builders.h"
 #include "tutti/ops/internal/grad_util.h"
@@ -68,6 +69,20 @@ Status batch_matmul_shape(ShapeContext& c) {
   return {};
 }
 
+Status sparse_matmul_shape(ShapeContext& c) {
+  TUTTI_ASSIGN_OR_RETURN(const PartialShape indices, c.with_rank(0, 2));
+  TUTTI_ASSIGN_OR_RETURN(const PartialShape values, c.with_rank(1, 1));
+  TUTTI_RETURN_IF_ERROR(c.with_rank(2, 1).status());
+  TUTTI_ASSIGN_OR_RETURN(const PartialShape b, c.with_rank(3, 2));
+  TUTTI_RETURN_IF_ERROR(indices.merge(PartialShape{values.dim(0), 2}).status());
+  TUTTI_ASSIGN_OR_RETURN(const PartialShape a, c.input_as_shape(2).merge(PartialShape::unknown_of_rank(2)));
+  std::int64_t m = kUnknownDim;
+  std::int64_t n = kUnknownDim;
+  TUTTI_RETURN_IF_ERROR(product_dims(a, b, c.attr<bool>("adjoint_a"), c.attr<bool>("adjoint_b"), &m, &n));
+  c.set_output(0, PartialShape{m, n});
+  return {};
+}
+
 // --- Gradients. ---
 
 struct OperandGrads {
@@ -128,6 +143,31 @@ void batch_matmul_grad(GradContext& g) {
   g.set(1, grads.b);
 }
 
+Output adjoint(Output x) { return conjugate(transpose(x)); }
+
+// Column `i` of a matrix.
+Output column(Output x, std::int64_t i) {
+  return strided_slice(x, {0, i}, {0, i + 1}, {1, 1}, {.begin_mask = 1, .end_mask = 1, .shrink_axis_mask = 2});
+}
+
+// Of A' B' with A' = A or its adjoint, B' likewise. The dense operand gets the adjoint of A' times dy; of what A would
+// get, dy times the adjoint of B', only the places that A has are computed: each a product of two rows.
+void sparse_matmul_grad(GradContext& g) {
+  const bool adjoint_a = g.attr<bool>("adjoint_a"), adjoint_b = g.attr<bool>("adjoint_b");
+  Output indices = g.input(0), dy = g.grad();
+  if (g.needs(1)) {
+    Output b = adjoint_b ? adjoint(g.input(3)) : g.input(3);
+    Output dy_rows = gather(dy, column(indices, adjoint_a ? 1 : 0));
+    Output b_rows = gather(b, column(indices, adjoint_a ? 0 : 1));
+    Output products = adjoint_a ? mul(b_rows, conjugate(dy_rows)) : mul(dy_rows, conjugate(b_rows));
+    g.set(1, reduce_sum(products, {-1}));
+  }
+  if (g.needs(3)) {
+    Output db = op1("SparseTensorDenseMatMul", {indices, g.input(1), g.input(2), dy}, {{"adjoint_a", !adjoint_a}});
+    g.set(3, adjoint_b ? adjoint(db) : db);
+  }
+}
+
 }  // namespace
 
 void register_matmul_ops(OpTable& ops) {
@@ -163,6 +203,13 @@ void register_matmul_ops(OpTable& ops) {
            .grad = batch_matmul_grad,
            .traits = kExpensive,
            .kernels = {TUTTI_CPU(cpu::batch_matmul_kernel())}});
+  ops.add({.name = "SparseTensorDenseMatMul",
+           .signature = "a_indices: Tindices, a_values: T, a_shape: int64, b: T -> product: T",
+           .attrs = "T: type; Tindices: {int32, int64} = int64; adjoint_a: bool = false; adjoint_b: bool = false",
+           .shape = sparse_matmul_shape,
+           .grad = sparse_matmul_grad,
+           .traits = kExpensive,
+           .kernels = {TUTTI_CPU(cpu::sparse_matmul_kernel(), kNumbers)}});
 }
 
 }  // namespace tutti

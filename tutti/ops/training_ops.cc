@@ -84,6 +84,10 @@ std::vector<Optimiser> dense_optimisers() {
   const std::string linear = "multiply_linear_by_lr: bool = false";
   return {
       {"GradientDescent", UpdateRule::kGradientDescent, {{"var", 'v'}, {"alpha", 's'}, {"delta", 'g'}}, ""},
+      {"ProximalGradientDescent",
+       UpdateRule::kProximalDescent,
+       {{"var", 'v'}, {"alpha", 's'}, {"l1", 's'}, {"l2", 's'}, {"delta", 'g'}},
+       ""},
       {"Momentum",
        UpdateRule::kMomentum,
        {{"var", 'v'}, {"accum", 'v'}, {"lr", 's'}, {"grad", 'g'}, {"momentum", 's'}},
@@ -141,6 +145,10 @@ std::vector<Optimiser> dense_optimisers() {
        UpdateRule::kAdagrad,
        {{"var", 'v'}, {"accum", 'v'}, {"lr", 's'}, {"epsilon", 's'}, {"grad", 'g'}},
        slots},
+      {"ProximalAdagrad",
+       UpdateRule::kProximalAdagrad,
+       {{"var", 'v'}, {"accum", 'v'}, {"lr", 's'}, {"l1", 's'}, {"l2", 's'}, {"grad", 'g'}},
+       ""},
       {"Adadelta",
        UpdateRule::kAdadelta,
        {{"var", 'v'},
@@ -178,10 +186,11 @@ std::vector<Optimiser> dense_optimisers() {
 }
 
 // With the indices behind the gradient, where the sparse form of an op has them (RMSProp: at the end too, since there
-// the gradient is last).
+// the gradient is last). It is called grad there, always.
 Optimiser sparse(Optimiser dense) {
   for (std::size_t i = 0; i < dense.inputs.size(); ++i) {
     if (dense.inputs[i].letter != 'g') continue;
+    dense.inputs[i].name = "grad";
     dense.inputs.insert(dense.inputs.begin() + static_cast<std::ptrdiff_t>(i) + 1, Input{"indices", 'i'});
     break;
   }

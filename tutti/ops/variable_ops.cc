@@ -84,17 +84,21 @@ Status resource_gather_shape(ShapeContext& c) {
 
 // The gradient of a handle is that of the variable behind it.
 void resource_gather_grad(GradContext& c) {
-  if (c.attr<std::int64_t>("batch_dims") != 0) {
-    throw_error(unimplemented(c.node().describe(), ": there is no gradient with batch_dims"));
-  }
   const PartialShape known = ShapeContext(c.node()).resource_shape(0);
+  const std::int64_t batch_dims = internal::batch_dims_of(c);
   Output dense_shape;
-  if (const auto shape = known.as_shape()) {
+  if (batch_dims != 0) {
+    dense_shape = op1("VariableShape", {c.input(0)});
+  } else if (const auto shape = known.as_shape()) {
     dense_shape = constant(c.graph(), Tensor::vector<std::int64_t>(shape->dims()));
   } else {
     dense_shape = op1("VariableShape", {c.input(0)}, {{"out_type", DType::kInt64}});
   }
-  c.set(0, internal::gathered_rows(c.grad(), c.input(1), dense_shape, known));
+  if (batch_dims != 0) {
+    c.set(0, internal::batched_rows_sum(c.grad(), c.input(1), dense_shape, batch_dims));
+  } else {
+    c.set(0, internal::gathered_rows(c.grad(), c.input(1), dense_shape, known));
+  }
 }
 
 void add_reference_variables(OpTable& ops) {

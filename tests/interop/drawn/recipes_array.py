@@ -413,6 +413,58 @@ def reverse(draw, op, types):
     return Arguments(tensor=x, axis=index_array(draw.axes(x.ndim), types["Tidx"]), fixed=["axis"])
 
 
+def _sides(draw, sizes, blocks):
+    """Paddings before and after each dimension, so that blocks fit."""
+    sides = []
+    for size, block in zip(sizes, blocks):
+        before = draw.integer(0, 2)
+        sides.append([before, -(size + before) % block + block * draw.integer(0, 1)])
+    return sides
+
+
+def _cuts(draw, sizes):
+    """Crops before and after each dimension, which leave something or nothing."""
+    befores = [draw.integer(0, min(size, 2)) for size in sizes]
+    return [[before, draw.integer(0, min(size - before, 2))] for size, before in zip(sizes, befores)]
+
+
+@arguments("SpaceToBatchND", "SpaceToBatch")
+def space_to_batch(draw, op, types):
+    square = op == "SpaceToBatch"
+    count = 2 if square else draw.integer(1, 3)
+    blocks = [draw.integer(2, 3)] * 2 if square else [draw.integer(1, 3) for _ in range(count)]
+    shape = draw.shape(4, 4) if square else draw.shape(count + 1, count + 2)
+    inputs = {"input": draw.values(types["T"], shape),
+              "paddings": index_array(_sides(draw, shape[1:], blocks), types["Tpaddings"])}
+    if square:
+        return Arguments({"block_size": blocks[0]}, fixed=["paddings"], **inputs)
+    return Arguments(block_shape=index_array(blocks, types["Tblock_shape"]), fixed=["block_shape", "paddings"],
+                     **inputs)
+
+
+@arguments("BatchToSpaceND", "BatchToSpace")
+def batch_to_space(draw, op, types):
+    square = op == "BatchToSpace"
+    count = 2 if square else draw.integer(1, 3)
+    blocks = [draw.integer(2, 3)] * 2 if square else [draw.integer(1, 3) for _ in range(count)]
+    shape = draw.shape(4, 4, max_dim=3) if square else draw.shape(count + 1, count + 2, max_dim=3)
+    shape = (shape[0] * int(np.prod(blocks)),) + shape[1:]
+    cuts = _cuts(draw, [size * block for size, block in zip(shape[1:], blocks)])
+    inputs = {"input": draw.values(types["T"], shape),
+              "crops": index_array(cuts, types["Tidx" if square else "Tcrops"])}
+    if square:
+        return Arguments({"block_size": blocks[0]}, fixed=["crops"], **inputs)
+    return Arguments(block_shape=index_array(blocks, types["Tblock_shape"]), fixed=["block_shape", "crops"], **inputs)
+
+
+@arguments("SpaceToDepth", "DepthToSpace")
+def space_to_depth(draw, op, types):
+    block = draw.integer(2, 3)
+    b, h, w, c = draw.shape(4, 4, max_dim=3)
+    shape = (b, h * block, w * block, c) if op == "SpaceToDepth" else (b, h, w, c * block * block)
+    return Arguments({"block_size": block, "data_format": "NHWC"}, input=draw.values(types["T"], shape))
+
+
 @arguments("MatrixBandPart")
 def matrix_band_part(draw, op, types):
     x = draw.values(types["T"], draw.shape(min_rank=2))

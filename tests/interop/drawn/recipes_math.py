@@ -207,6 +207,18 @@ def matmul(draw, op, types):
                      b=draw.values(types["T"], (n, k) if b_transposed else (k, n)))
 
 
+@arguments("SparseTensorDenseMatMul")
+def sparse_matmul(draw, op, types):
+    m, k, n = draw.shape(3, 3, max_dim=7)
+    a_adjoint, b_adjoint = draw.chance(0.5), draw.chance(0.5)
+    a_shape = (k, m) if a_adjoint else (m, k)
+    count = draw.integer(0, 8) if m and k else 0
+    indices = np.stack([draw.integers(0, max(d - 1, 0), (count,), types["Tindices"]) for d in a_shape], -1)
+    return Arguments({"adjoint_a": a_adjoint, "adjoint_b": b_adjoint}, a_indices=indices,
+                     a_values=draw.values(types["T"], (count,)), a_shape=np.array(a_shape, np.int64),
+                     b=draw.values(types["T"], (n, k) if b_adjoint else (k, n)), fixed=["a_indices", "a_shape"])
+
+
 @arguments("BatchMatMul", "BatchMatMulV2", "BatchMatMulV3")
 def batch_matmul(draw, op, types):
     m, k, n = draw.shape(3, 3)

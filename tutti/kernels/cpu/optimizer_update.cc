@@ -1,6 +1,7 @@
 // Vector loops of the optimisers, compiled once per instruction set.
 #include "tutti/kernels/cpu/optimizer_update.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "tutti/kernels/cpu/internal/simd_targets.h"
@@ -22,6 +23,35 @@ struct GradientDescent {
   template <class D, class V>
   static HWY_INLINE void run(D d, V* s, V g, const hn::TFromD<D>* k) {
     s[0] = hn::Sub(s[0], hn::Mul(hn::Set(d, k[0]), g));
+  }
+};
+
+// sign(x) max(|x| - rate l1, 0) / (1 + rate l2): where a step to x ends under penalties l1 |x| and l2 x^2 / 2. What is
+// not a number stays so.
+template <class D, class V>
+HWY_INLINE V shrink(D d, V x, V rate, V l1, V l2) {
+  const V size = hn::NegMulAdd(rate, l1, hn::Abs(x));
+  const V gone = hn::Or(hn::VecFromMask(d, hn::Lt(size, hn::Zero(d))), hn::VecFromMask(d, hn::Eq(x, hn::Zero(d))));
+  const V kept = hn::IfThenZeroElse(hn::MaskFromVec(gone), hn::CopySign(size, x));
+  return hn::Div(kept, hn::MulAdd(rate, l2, hn::Set(d, 1)));
+}
+
+struct ProximalDescent {
+  static constexpr int kStates = 1;
+  template <class D, class V>
+  static HWY_INLINE void run(D d, V* s, V g, const hn::TFromD<D>* k) {
+    const V rate = hn::Set(d, k[0]);
+    s[0] = shrink(d, hn::NegMulAdd(rate, g, s[0]), rate, hn::Set(d, k[1]), hn::Set(d, k[2]));
+  }
+};
+
+struct ProximalAdagrad {
+  static constexpr int kStates = 2;
+  template <class D, class V>
+  static HWY_INLINE void run(D d, V* s, V g, const hn::TFromD<D>* k) {
+    s[1] = hn::MulAdd(g, g, s[1]);
+    const V rate = hn::Div(hn::Set(d, k[0]), hn::Sqrt(s[1]));
+    s[0] = shrink(d, hn::NegMulAdd(rate, g, s[0]), rate, hn::Set(d, k[1]), hn::Set(d, k[2]));
   }
 };
 
@@ -196,6 +226,8 @@ UpdateLoop loop_for(UpdateRule rule, bool root) {
   switch (rule) {
     case UpdateRule::kGradientDescent:
       return &run_update<GradientDescent, T>;
+    case UpdateRule::kProximalDescent:
+      return &run_update<ProximalDescent, T>;
     case UpdateRule::kMomentum:
       return &run_update<Momentum<false>, T>;
     case UpdateRule::kNesterovMomentum:
@@ -218,6 +250,8 @@ UpdateLoop loop_for(UpdateRule rule, bool root) {
       return &run_update<CenteredRmsProp, T>;
     case UpdateRule::kAdagrad:
       return &run_update<Adagrad, T>;
+    case UpdateRule::kProximalAdagrad:
+      return &run_update<ProximalAdagrad, T>;
     case UpdateRule::kAdadelta:
       return &run_update<Adadelta, T>;
     case UpdateRule::kFtrl:
@@ -262,6 +296,9 @@ std::array<double, kMaxUpdateScalars> prepare_scalars(UpdateRule rule, std::span
   switch (rule) {
     case UpdateRule::kGradientDescent:
       return {in[0]};
+    case UpdateRule::kProximalDescent:
+    case UpdateRule::kProximalAdagrad:
+      return {in[0], std::max(in[1], 0.0), in[2]};  // a negative l1 does nothing
     case UpdateRule::kMomentum:
     case UpdateRule::kNesterovMomentum:
     case UpdateRule::kKerasMomentum:
@@ -289,12 +326,14 @@ std::array<double, kMaxUpdateScalars> prepare_scalars(UpdateRule rule, std::span
 int update_states(UpdateRule rule) {
   switch (rule) {
     case UpdateRule::kGradientDescent:
+    case UpdateRule::kProximalDescent:
       return 1;
     case UpdateRule::kMomentum:
     case UpdateRule::kNesterovMomentum:
     case UpdateRule::kKerasMomentum:
     case UpdateRule::kKerasNesterov:
     case UpdateRule::kAdagrad:
+    case UpdateRule::kProximalAdagrad:
       return 2;
     case UpdateRule::kCenteredRmsProp:
     case UpdateRule::kAdamAmsgrad:

@@ -11,6 +11,7 @@ namespace tutti::cpu {
 
 enum class UpdateRule {
   kGradientDescent,
+  kProximalDescent,
   kMomentum,
   kNesterovMomentum,
   kKerasMomentum,
@@ -22,6 +23,7 @@ enum class UpdateRule {
   kRmsProp,
   kCenteredRmsProp,
   kAdagrad,
+  kProximalAdagrad,
   kAdadelta,
   kFtrl,
 };
@@ -46,7 +48,8 @@ UpdateLoop find_update(UpdateRule rule, DType dtype, bool root);
 //   Adadelta  lr, rho, epsilon
 //   Ftrl      lr, l1, l2 [, l2_shrinkage], lr_power
 //   momentum  lr, momentum
-//   descent   alpha
+//   descent   alpha [, l1, l2 of the proximal one]
+//   proximal Adagrad  lr, l1, l2
 std::array<double, kMaxUpdateScalars> prepare_scalars(UpdateRule rule, std::span<const double> inputs, bool flag);
 
 // States that a rule changes, the variable included.

@@ -1,6 +1,7 @@
 #include "tutti/kernels/cpu/rearrange.h"
 
 #include <array>
+#include <complex>
 
 #include "tutti/kernels/cpu/element.h"
 #include "tutti/kernels/cpu/strided_copy.h"
@@ -11,6 +12,7 @@ Status transpose(KernelContext& ctx) {
   const Tensor& input = ctx.input(0);
   const int rank = input.rank();
   DimList perm;
+  if (ctx.input(1).rank() != 1) return invalid_argument("perm must be rank 1, got shape ", ctx.input(1).shape());
   TUTTI_RETURN_IF_ERROR(read_dims(ctx.input(1), "perm", &perm));
   if (perm.size != rank) {
     return invalid_argument("transpose expects a vector of size ", rank, ". But input(1) is a vector of size ",
@@ -45,6 +47,30 @@ Status transpose(KernelContext& ctx) {
   StridedCopy copy;
   for (int i = 0; i < rank; ++i) copy.add_loop(dims[i], to[i], from[static_cast<int>(perm[i])]);
   copy.run(out->dtype(), out->raw(), input.raw(), ctx.team());
+  return {};
+}
+
+namespace {
+
+template <typename T>
+void conjugate(const Tensor& from, Tensor& to) {
+  for (std::int64_t i = 0; i < to.num_elements(); ++i) to.data<T>()[i] = std::conj(from.data<T>()[i]);
+}
+
+}  // namespace
+
+Status conjugate_transpose(KernelContext& ctx) {
+  TUTTI_RETURN_IF_ERROR(transpose(ctx));
+  const DType dtype = ctx.output(0).dtype();
+  if (!kComplexes.contains(dtype)) return {};
+  // Where nothing moved it is the input's memory, which others may read.
+  const Tensor moved = ctx.output(0);
+  if (moved.raw() == ctx.input(0).raw()) TUTTI_RETURN_IF_ERROR(ctx.allocate_output(0, moved.shape()).status());
+  if (dtype == DType::kComplex64) {
+    conjugate<std::complex<float>>(moved, ctx.output(0));
+  } else {
+    conjugate<std::complex<double>>(moved, ctx.output(0));
+  }
   return {};
 }
 

@@ -6,6 +6,8 @@
 namespace tutti::cpu {
 
 Status transpose(KernelContext& ctx);
+// The same with complex conjugates.
+Status conjugate_transpose(KernelContext& ctx);
 Status tile(KernelContext& ctx);
 Status broadcast_to(KernelContext& ctx);
 Status reverse(KernelContext& ctx);

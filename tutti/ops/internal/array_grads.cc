@@ -101,6 +101,9 @@ void reshape_like_input_grad(GradContext& c) {
 }
 
 void transpose_grad(GradContext& c) { c.set(0, op1("Transpose", {c.grad(), op1("InvertPermutation", {c.input(1)})})); }
+void conjugate_transpose_grad(GradContext& c) {
+  c.set(0, op1("ConjugateTranspose", {c.grad(), op1("InvertPermutation", {c.input(1)})}));
+}
 
 namespace {
 
@@ -267,43 +270,68 @@ Output gather_along_axis_grad(GradContext& c, Output axis) {
   return op1("Transpose", {summed, op1("InvertPermutation", {to_front})});
 }
 
-// Batches of tables: table b of the flattened batch starts at row b * N of one long table.
-Output batched_gather_grad(GradContext& c, std::int64_t batch_dims) {
+// Table dimension `axis`, behind the batch dimensions and others, is brought to just behind the batch dimensions; then
+// it is a batch of tables.
+Output batched_axis_grad(GradContext& c, std::int64_t batch_dims) {
   Graph& graph = c.graph();
-  Output params = c.input(0);
-  Output params_shape = shape_value(params);
-  Output indices = c.input(1);
-  const DType index_type = indices.dtype() == DType::kInt16 ? DType::kInt32 : indices.dtype();
-  Output batch_shape = part_of(params_shape, {0}, {batch_dims});
-  Output batches = op1("Prod", {batch_shape, int_scalar(graph, 0)});
-  Output table_rows = strided_slice(params_shape, {batch_dims}, {batch_dims + 1}, {1}, {.shrink_axis_mask = 1});
-  Output starts = op1("Mul", {range(int_scalar(graph, 0), batches, int_scalar(graph, 1)), table_rows});
-  Output by_batch = reshape(cast(indices, index_type), stack({batches, int_scalar(graph, -1)}));
-  Output global = reshape(op1("AddV2", {by_batch, cast(expand_dims(starts, 1), index_type)}), {-1});
-  Output row = part_of(params_shape, {batch_dims + 1}, {-1});
-  Output values = reshape(c.grad(), concat({reshape(size(indices), {1}), row}, 0));
-  Output total = op1("Mul", {batches, table_rows});
-  return reshape(unsorted_segment_sum(values, global, total), params_shape);
+  Output params_shape = shape_value(c.input(0));
+  Output rank_of_params = rank(c.input(0));
+  Output zero = int_scalar(graph, 0), one = int_scalar(graph, 1), batch = int_scalar(graph, batch_dims);
+  Output axis = op1("FloorMod", {cast(c.input(2), DType::kInt32), rank_of_params});
+  Output behind = op1("AddV2", {axis, one});
+  Output axis_vector = reshape(axis, {1}), behind_vector = reshape(behind, {1});
+
+  // With the dimensions of indices behind the batch as one, it lies at `axis`.
+  Output count = reshape(op1("Prod", {part_of(shape_value(c.input(1)), {batch_dims}, {-1}), zero}), {1});
+  Output outer = part_of(params_shape, {0}, axis_vector), inner = part_of(params_shape, behind_vector, {-1});
+  Output values = reshape(c.grad(), concat({outer, count, inner}, 0));
+  Output order =
+      concat({range(zero, batch, one), axis_vector, range(batch, axis, one), range(behind, rank_of_params, one)}, 0);
+  Output summed =
+      batched_rows_sum(op1("Transpose", {values, order}), c.input(1), gather(params_shape, order), batch_dims);
+  return op1("Transpose", {summed, op1("InvertPermutation", {order})});
 }
 
 }  // namespace
 
+// Table b of the flattened batch starts at row b * N of one long table.
+Output batched_rows_sum(Output grad, Output indices, Output params_shape, std::int64_t batch_dims) {
+  Graph& graph = grad.graph();
+  const DType index_type = indices.dtype() == DType::kInt16 ? DType::kInt32 : indices.dtype();
+  Output batches = op1("Prod", {part_of(params_shape, {0}, {batch_dims}), int_scalar(graph, 0)});
+  Output table_rows = strided_slice(params_shape, {batch_dims}, {batch_dims + 1}, {1}, {.shrink_axis_mask = 1});
+  Output starts = op1("Mul", {range(int_scalar(graph, 0), batches, int_scalar(graph, 1)), table_rows});
+  // Not -1: that cannot be told when there are no batches.
+  Output count = op1("Prod", {part_of(shape_value(indices), {batch_dims}, {-1}), int_scalar(graph, 0)});
+  Output by_batch = reshape(cast(indices, index_type), stack({batches, count}));
+  Output global = reshape(op1("AddV2", {by_batch, cast(expand_dims(starts, 1), index_type)}), {-1});
+  Output row = part_of(params_shape, {batch_dims + 1}, {-1});
+  Output values = reshape(grad, concat({reshape(size(indices), {1}), row}, 0));
+  Output total = op1("Mul", {batches, table_rows});
+  return reshape(unsorted_segment_sum(values, global, total), params_shape);
+}
+
+std::int64_t batch_dims_of(GradContext& c) {
+  const std::int64_t batch_dims = c.attr<std::int64_t>("batch_dims");
+  if (batch_dims >= 0) return batch_dims;
+  const PartialShape& indices = c.input(1).shape();
+  if (indices.has_rank()) return batch_dims + indices.rank();
+  throw_error(
+      unimplemented(c.node().describe(), ": the gradient with batch_dims ", batch_dims, " needs the rank of indices"));
+}
+
 void gather_v2_grad(GradContext& c) {
-  std::int64_t batch_dims = c.attr<std::int64_t>("batch_dims");
+  const std::int64_t batch_dims = batch_dims_of(c);
   const std::optional<std::int64_t> axis = constant_int(c.input(2));
-  if (batch_dims < 0 && c.input(1).shape().has_rank()) batch_dims += c.input(1).shape().rank();
-  if (batch_dims == 0) {
-    if (axis == 0) {
-      gather_grad(c);
-    } else {
-      c.set(0, gather_along_axis_grad(c, c.input(2)));
-    }
-    return;
+  if (axis == 0 && batch_dims == 0) {
+    gather_grad(c);
+  } else if (batch_dims == 0) {
+    c.set(0, gather_along_axis_grad(c, c.input(2)));
+  } else if (axis == batch_dims) {
+    c.set(0, batched_rows_sum(c.grad(), c.input(1), shape_value(c.input(0)), batch_dims));
+  } else {
+    c.set(0, batched_axis_grad(c, batch_dims));
   }
-  if (axis != batch_dims) {
-    throw_error(unimplemented(c.node().describe(), ": the gradient needs axis == batch_dims, which is ", batch_dims));
-  }
-  c.set(0, batched_gather_grad(c, batch_dims));
 }
 
 void gather_nd_grad(GradContext& c) {

@@ -11,6 +11,7 @@ void prevent_gradient_grad(GradContext& c);
 
 void reshape_like_input_grad(GradContext& c);  // Reshape, ExpandDims, Squeeze
 void transpose_grad(GradContext& c);
+void conjugate_transpose_grad(GradContext& c);
 void concat_grad(GradContext& c);
 void concat_v2_grad(GradContext& c);
 void pack_grad(GradContext& c);
@@ -24,6 +25,11 @@ void tile_grad(GradContext& c);
 void fill_grad(GradContext& c);
 void broadcast_to_grad(GradContext& c);
 void gather_grad(GradContext& c);
+// Of a gather of rows from batches of tables, `params_shape` being [batch_dims dimensions, rows, ...]: the gradients of
+// equal rows added up, with that shape.
+Output batched_rows_sum(Output grad, Output indices, Output params_shape, std::int64_t batch_dims);
+// The attribute, counted from the front.
+std::int64_t batch_dims_of(GradContext& c);
 void gather_v2_grad(GradContext& c);
 void gather_nd_grad(GradContext& c);
 void scatter_nd_grad(GradContext& c);
