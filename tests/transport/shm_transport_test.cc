@@ -207,6 +207,56 @@ TEST_F(ShmTransportTest, TheReceiverLooksAtTheSendersMemory) {
   EXPECT_EQ(seen[2000], 'a') << "readable after the end of both";
 }
 
+TEST_F(ShmTransportTest, WhatWasReceivedStaysTheSameAfterTheChannelsEnd) {
+  start();
+  Answer first = call(*channel_, "/make", Payload("1000000"));
+  ASSERT_TRUE(first.status.ok());
+  const auto unchanged = [&] { return first.payload.flatten() == std::string(1'000'000, 'm'); };
+  channel_.reset();
+  channel_ = connect();
+  // The server has another value of this size for somebody else.
+  const auto overwrite = [&] {
+    const BufferPtr other = server_->shared_allocator().allocate(1'000'000);
+    std::memset(other->data(), 'x', other->bytes());
+  };
+  ASSERT_TRUE(call(*channel_, "/echo").status.ok());
+  overwrite();
+  EXPECT_TRUE(unchanged());
+  client_.reset();
+  overwrite();
+  EXPECT_TRUE(unchanged());
+  EXPECT_GT(server_->shared_allocator().stats().bytes_in_use, 0);
+  channel_.reset();
+  first = {};
+  wait_until([&] { return server_->shared_allocator().stats().bytes_in_use == 0; });
+}
+
+TEST_F(ShmTransportTest, WhatAStoppedTransportHasLentIsNotUsedAgain) {
+  start();
+  const Answer answer = call(*channel_, "/make", Payload("1000000"));
+  ASSERT_TRUE(answer.status.ok());
+  server_->stop();
+  const BufferPtr other = server_->shared_allocator().allocate(1'000'000);
+  std::memset(other->data(), 'x', other->bytes());
+  EXPECT_TRUE(answer.payload.flatten() == std::string(1'000'000, 'm'));
+}
+
+TEST_F(ShmTransportTest, LoansBothWaysEndWithBothConnections) {
+  start();
+  Answer answer = call(*channel_, "/make", Payload("1000000"));
+  const BufferPtr buffer = client_->shared_allocator().allocate(1 << 20);
+  Payload request;
+  append_buffer(request, buffer);
+  ASSERT_TRUE(call(*channel_, "/hold", std::move(request)).status.ok());
+  channel_.reset();
+  EXPECT_GT(buffer.use_count(), 1) << "the server still reads it";
+  channel_ = connect();
+  ASSERT_TRUE(call(*channel_, "/drop").status.ok());
+  wait_until([&] { return buffer.use_count() == 1; });
+  answer = {};
+  wait_until([&] { return server_->shared_allocator().stats().bytes_in_use == 0; });
+}
+
 TEST_F(ShmTransportTest, AFullSegmentFallsBackToCopies) {
   start(/*segment_bytes=*/1 << 20);
   std::vector<BufferPtr> buffers;

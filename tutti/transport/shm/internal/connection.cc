@@ -1,7 +1,5 @@
 #include "tutti/transport/shm/internal/connection.h"
 
-#include <sys/socket.h>
-
 #include <utility>
 
 namespace tutti::shm {
@@ -31,11 +29,15 @@ struct Connection::Serving {
   std::atomic<bool> cancelling{false};
 };
 
-// Keeps bytes of the peer's readable; tells it when they are no longer needed.
+// Keeps bytes of the peer's readable and unchanged; tells it when they are no longer needed.
 class Connection::Borrowed {
  public:
-  Borrowed(std::weak_ptr<Connection> connection, std::uint64_t loan, std::shared_ptr<Mapping> mapping)
-      : connection_(std::move(connection)), loan_(loan), mapping_(std::move(mapping)) {}
+  Borrowed(std::weak_ptr<Connection> connection, std::shared_ptr<Borrowing> borrowing, std::uint64_t loan,
+           std::shared_ptr<Mapping> mapping)
+      : connection_(std::move(connection)),
+        borrowing_(std::move(borrowing)),
+        loan_(loan),
+        mapping_(std::move(mapping)) {}
   ~Borrowed() {
     if (const auto connection = connection_.lock()) connection->give_back(loan_);
   }
@@ -44,6 +46,7 @@ class Connection::Borrowed {
 
  private:
   const std::weak_ptr<Connection> connection_;
+  const std::shared_ptr<Borrowing> borrowing_;
   const std::uint64_t loan_;
   const std::shared_ptr<Mapping> mapping_;
 };
@@ -53,7 +56,7 @@ Result<std::shared_ptr<Connection>> Connection::open(Joined joined, const Connec
                                                      std::function<void(Connection*)> on_closed) {
   std::shared_ptr<Connection> connection(
       new Connection(std::move(joined), services, number, std::move(on_lost), std::move(on_closed)));
-  TUTTI_RETURN_IF_ERROR(services.loop->watch(connection->socket_.get(), connection));
+  TUTTI_RETURN_IF_ERROR(services.loop->watch(connection->socket_->get(), connection));
   connection->pump_soon();  // says for the first time that we sleep
   return connection;
 }
@@ -65,14 +68,16 @@ Connection::Connection(Joined joined, const ConnectionServices& services, std::u
       calls_(joined.connector),
       description_(std::make_shared<const std::string>(str_cat("shm to ", printable(joined.peer_task)))),
       name_(str_cat("shm:", joined.peer.pid, "#", number)),
-      socket_(std::move(joined.socket)),
+      socket_(std::make_shared<const UniqueFd>(std::move(joined.socket))),
       rings_(joined.rings),
       on_closed_(std::move(on_closed)),
-      sender_(RingWriter(ring_to_peer(joined)), socket_.get(), *services_.pool),
-      peer_memory_(socket_.get()),
+      loans_(std::make_shared<Loans>(socket_, services_.pool, services_.loop)),
+      sender_(RingWriter(ring_to_peer(joined)), socket_->get(), *services_.pool, *loans_),
+      peer_memory_(socket_->get()),
       ring_(ring_from_peer(joined)),
       reader_(*services_.message_memory),
-      on_lost_(std::move(on_lost)) {}
+      on_lost_(std::move(on_lost)),
+      borrowing_(std::make_shared<Borrowing>(socket_)) {}
 
 // Receiving.
 
@@ -95,7 +100,7 @@ void Connection::pump() {
   std::uint32_t asked = 1;
   do {
     asked = pumping_.load(std::memory_order_acquire);
-    const bool hung_up = hung_up_.load(std::memory_order_acquire);
+    const bool hung_up = hung_up_.load(std::memory_order_acquire) || ring_.writer_closed();
     Status status = open() ? drain() : Status();
     status.update(open() ? sender_.flush() : Status());
     if (status.ok() && hung_up) status = unavailable("it closed the connection or died");
@@ -106,7 +111,7 @@ void Connection::pump() {
 Status Connection::drain() {
   const auto progress = [this] {
     ring_.publish();
-    if (ring_.take_writer_waits()) ring_bell(socket_.get());
+    if (ring_.take_writer_waits()) ring_bell(socket_->get());
   };
   const auto take_message = [this](Message message) { return take(std::move(message)); };
   for (int round = 0; round < kRoundsBeforeOthers; ++round) {
@@ -139,7 +144,7 @@ Status Connection::take(Message message) {
       take_cancel(message.id);
       return {};
     case MessageKind::kRelease:
-      return sender_.release(message.id);
+      return loans_->release(message.id);
     case MessageKind::kForget:
       return peer_memory_.forget(message.id);
   }
@@ -147,6 +152,13 @@ Status Connection::take(Message message) {
 }
 
 Result<Payload> Connection::make_payload(const Message& message) {
+  std::shared_ptr<Borrowing> borrowing;
+  {
+    MutexLock lock(mu_);
+    borrowing = borrowing_;
+  }
+  // The peer may have been told that nothing is borrowed any more.
+  if (!borrowing) return unavailable("the connection is closed");
   Payload payload;
   for (const PieceHeader& piece : message.pieces) {
     if (piece.segment == 0) {
@@ -155,7 +167,8 @@ Result<Payload> Connection::make_payload(const Message& message) {
       continue;
     }
     TUTTI_ASSIGN_OR_RETURN(PeerMemory::Place place, peer_memory_.find(piece));
-    payload.append(place.bytes, std::make_shared<Borrowed>(weak_from_this(), piece.loan, std::move(place.mapping)));
+    payload.append(place.bytes,
+                   std::make_shared<Borrowed>(weak_from_this(), borrowing, piece.loan, std::move(place.mapping)));
   }
   return payload;
 }
@@ -316,18 +329,19 @@ void Connection::forget_segments(const std::vector<std::uint64_t>& ids) {
 // The end.
 
 bool Connection::shut(const Status& why, Calls& calls, Servings& servings) {
+  std::shared_ptr<Borrowing> borrowing;  // its end is what the peer hears last
   {
     MutexLock lock(mu_);
     if (!why_closed_.ok()) return false;
     why_closed_ = why;
     open_.store(false, std::memory_order_release);
+    borrowing.swap(borrowing_);
     calls.swap(pending_);
     servings.swap(servings_);
   }
-  services_.loop->forget(socket_.get());
-  // The peer sees it at once; the descriptors stay until no thread can be using them.
-  ::shutdown(socket_.get(), SHUT_RDWR);
+  services_.loop->forget(socket_->get());
   sender_.close();
+  loans_->outlast_connection();
   if (on_closed_) on_closed_(this);
   return true;
 }

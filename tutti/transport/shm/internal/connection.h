@@ -13,6 +13,7 @@
 #include "tutti/transport/internal/pending_call.h"
 #include "tutti/transport/shm/internal/event_loop.h"
 #include "tutti/transport/shm/internal/handshake.h"
+#include "tutti/transport/shm/internal/loans.h"
 #include "tutti/transport/shm/internal/message_sender.h"
 #include "tutti/transport/shm/internal/peer_memory.h"
 
@@ -28,7 +29,7 @@ struct ConnectionServices {
 };
 
 // One end of it. Lives while it is open (the loop holds it), while a channel holds it, and while one of its threads is
-// in it; descriptors and rings go with it. Thread-safe.
+// in it; rings go with it. The socket stays while something that crossed is still looked at. Thread-safe.
 class Connection : public Watched, public std::enable_shared_from_this<Connection> {
  public:
   using Lost = std::function<void(Status)>;
@@ -80,13 +81,14 @@ class Connection : public Watched, public std::enable_shared_from_this<Connectio
   const bool calls_;                                      // we connected
   const std::shared_ptr<const std::string> description_;  // "shm to TASK"
   const std::string name_;                                // for the handler: "shm:PID#3"
-  const UniqueFd socket_;
+  const SharedSocket socket_;
   const std::shared_ptr<Mapping> rings_;
   const std::function<void(Connection*)> on_closed_;
 
+  const std::shared_ptr<Loans> loans_;
   MessageSender sender_;
   PeerMemory peer_memory_;
-  std::atomic<bool> hung_up_{false};  // the socket was closed; what is in the ring is still taken
+  std::atomic<bool> hung_up_{false};  // the peer is gone; what is in the ring is still taken
   std::atomic<bool> open_{true};      // written under mu_, read without for a quick look
   // Threads that want the ring read; the first reads it, and once more for the others. Acquire and release hand the
   // members below from one to the next.
@@ -97,6 +99,7 @@ class Connection : public Watched, public std::enable_shared_from_this<Connectio
   Mutex mu_;
   Status why_closed_ TUTTI_GUARDED_BY(mu_);
   Lost on_lost_ TUTTI_GUARDED_BY(mu_);
+  std::shared_ptr<Borrowing> borrowing_ TUTTI_GUARDED_BY(mu_);  // null: closed
   std::uint64_t next_call_ TUTTI_GUARDED_BY(mu_) = 1;
   Calls pending_ TUTTI_GUARDED_BY(mu_);
   Servings servings_ TUTTI_GUARDED_BY(mu_);

@@ -15,7 +15,7 @@
 
 namespace tutti::shm {
 
-inline constexpr std::uint32_t kProtocolVersion = 1;
+inline constexpr std::uint32_t kProtocolVersion = 2;
 inline constexpr std::size_t kMaxTaskBytes = 512;
 
 // Everything that crosses the socket is one of these, whole. Fields that a kind does not use are 0.

@@ -5,7 +5,6 @@
 #include <map>
 #include <utility>
 
-#include "tutti/core/mutex.h"
 #include "tutti/core/size_classes.h"
 
 namespace tutti::shm {
@@ -204,6 +203,11 @@ AllocatorStats SegmentPool::stats() const { return core_->stats(); }
 
 std::optional<SegmentPool::Place> SegmentPool::find(const std::byte* data, std::size_t bytes) const {
   return core_->find(data, bytes);
+}
+
+void SegmentPool::keep(std::shared_ptr<const void> owner) {
+  MutexLock lock(kept_mu_);
+  kept_.push_back(std::move(owner));
 }
 
 void SegmentPool::set_dropped(Dropped dropped) { core_->set_dropped(std::move(dropped)); }
