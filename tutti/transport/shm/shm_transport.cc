@@ -81,7 +81,7 @@ class ShmTransport::Impl {
 bool ShmTransport::Impl::Connections::add(const std::shared_ptr<shm::Connection>& connection) {
   MutexLock lock(mu_);
   if (closed_) return false;
-  open_.emplace(connection.get(), connection);
+  open_.insert_or_assign(connection.get(), connection);
   return true;
 }
 
@@ -151,6 +151,8 @@ Result<std::shared_ptr<shm::Connection>> ShmTransport::Impl::open(shm::Joined jo
     connection->close(stopped);
     return stopped;
   }
+  // It may have been lost, and removed, before it was added.
+  if (!connection->is_open()) connections->remove(connection.get());
   return connection;
 }
 

@@ -101,8 +101,8 @@ void Connection::pump() {
   do {
     asked = pumping_.load(std::memory_order_acquire);
     const bool hung_up = hung_up_.load(std::memory_order_acquire) || ring_.writer_closed();
-    Status status = open() ? drain() : Status();
-    status.update(open() ? sender_.flush() : Status());
+    Status status = is_open() ? drain() : Status();
+    status.update(is_open() ? sender_.flush() : Status());
     if (status.ok() && hung_up) status = unavailable("it closed the connection or died");
     if (!status.ok()) lose(status);
   } while (!pumping_.compare_exchange_strong(asked, 0, std::memory_order_acq_rel));
@@ -197,7 +197,7 @@ Status Connection::take_call(Message message) {
 }
 
 void Connection::serve(const std::shared_ptr<Serving>& serving, Payload request) {
-  if (!open()) return;
+  if (!is_open()) return;
   if (services_.handler == nullptr) {
     reply(serving->id, unimplemented("this process serves no calls"), {});
     return;
@@ -293,7 +293,7 @@ std::shared_ptr<PendingCall> Connection::remove_call(std::uint64_t id) {
 // The caller no longer waits.
 void Connection::drop_call(std::uint64_t id) {
   remove_call(id);
-  if (!open()) return;
+  if (!is_open()) return;
   if (const Status status = sender_.cancel_call(id); !status.ok()) lose(status);
 }
 
@@ -306,7 +306,7 @@ void Connection::reply(std::uint64_t id, const Status& status, const Payload& pa
       servings_.erase(found);
     }
   }
-  if (!open()) return;
+  if (!is_open()) return;
   Status sent = sender_.send(MessageKind::kReply, id, status, status.message(), payload);
   if (sent.code() == Code::kResourceExhausted && !payload.empty()) {
     sent = sender_.send(MessageKind::kReply, id, sent, sent.message(), {});
@@ -315,13 +315,13 @@ void Connection::reply(std::uint64_t id, const Status& status, const Payload& pa
 }
 
 void Connection::give_back(std::uint64_t loan) {
-  if (!open()) return;
+  if (!is_open()) return;
   if (const Status status = sender_.send(MessageKind::kRelease, loan); !status.ok()) lose(status);
 }
 
 void Connection::forget_segments(const std::vector<std::uint64_t>& ids) {
   for (const std::uint64_t id : ids) {
-    if (!open()) return;
+    if (!is_open()) return;
     if (const Status status = sender_.forget_segment(id); !status.ok()) lose(status);
   }
 }

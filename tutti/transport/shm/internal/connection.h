@@ -43,6 +43,7 @@ class Connection : public Watched, public std::enable_shared_from_this<Connectio
   // From our side. Calls end with `why`, before this returns.
   void close(const Status& why);
   void forget_segments(const std::vector<std::uint64_t>& ids);
+  bool is_open() const { return open_.load(std::memory_order_acquire); }
   const std::string& description() const { return *description_; }
 
   void ready(int fd) override;
@@ -74,7 +75,6 @@ class Connection : public Watched, public std::enable_shared_from_this<Connectio
   // False: it was closed before.
   bool shut(const Status& why, Calls& calls, Servings& servings);
   static void end_all(const Calls& calls, const Servings& servings, const Status& why);
-  bool open() const { return open_.load(std::memory_order_acquire); }
 
   const ConnectionServices services_;
   const std::string peer_task_;
