@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <new>
 #include <random>
 #include <thread>
 
@@ -439,6 +440,83 @@ TEST_F(ShmTransportTest, NothingIsLeftBehind) {
     EXPECT_EQ(test::count_entries("/proc/self/fd"), descriptors);
   }
   wait_until([&] { return test::count_entries("/proc/self/task") <= threads; });
+}
+
+TEST_F(ShmTransportTest, MessagesThatAreTooLargeAreNotSent) {
+  ShmOptions limited = options("limited");
+  limited.message_bytes = 100'000;
+  auto server = ShmTransport::create(limited, &handler_).value_or_throw();
+  auto client = ShmTransport::create(limited, nullptr).value_or_throw();
+  auto channel = client->connect(server->name(), nullptr).value_or_throw();
+  EXPECT_TRUE(call(*channel, "/echo", Payload(std::string(100'000, 'x'))).status.ok());
+  const Status request = call(*channel, "/echo", Payload(std::string(100'001, 'x'))).status;
+  EXPECT_EQ(request.code(), Code::kResourceExhausted) << request.to_string();
+  EXPECT_EQ(handler_.calls, 1);
+  const Status reply = call(*channel, "/make", Payload("100001")).status;
+  EXPECT_EQ(reply.code(), Code::kResourceExhausted) << reply.to_string();
+  EXPECT_TRUE(call(*channel, "/echo", Payload("goes on")).status.ok());
+}
+
+TEST_F(ShmTransportTest, MessagesThatAreTooLargeAreNotTaken) {
+  start();
+  ShmOptions limited = options("limited");
+  limited.message_bytes = 100'000;
+  limited.segment_bytes = 0;
+  auto server = ShmTransport::create(limited, &handler_).value_or_throw();
+  // By reference, through the ring, and both.
+  auto without = options("no segments");
+  without.segment_bytes = 0;
+  auto copies = ShmTransport::create(without, nullptr).value_or_throw();
+  for (ShmTransport* client : {client_.get(), copies.get()}) {
+    auto channel = client->connect(server->name(), nullptr).value_or_throw();
+    Payload both(std::string(20'000, 'x'));
+    append_buffer(both, client->shared_allocator().allocate(100'000));
+    for (const Payload& request : {Payload(std::string(5'000'000, 'x')), both}) {
+      const Status status = call(*channel, "/echo", request).status;
+      EXPECT_EQ(status.code(), Code::kResourceExhausted) << status.to_string();
+    }
+    EXPECT_EQ(call(*channel, "/echo", Payload("goes on")).payload.flatten(), "goes on");
+  }
+  // A reply that its caller does not take.
+  auto small = ShmTransport::create(limited, nullptr).value_or_throw();
+  auto channel = small->connect(server_->name(), nullptr).value_or_throw();
+  const Status reply = call(*channel, "/make", Payload("1000000")).status;
+  EXPECT_EQ(reply.code(), Code::kResourceExhausted) << reply.to_string();
+  EXPECT_NE(reply.message().find("/job:ps/replica:0/task:0"), std::string::npos) << reply.to_string();
+  EXPECT_EQ(call(*channel, "/echo", Payload("goes on")).payload.flatten(), "goes on");
+  wait_until([&] { return lent_by_client() == 0 && server_->shared_allocator().stats().bytes_in_use == 0; });
+}
+
+TEST_F(ShmTransportTest, RequestsThatWaitForTheirReplyAreBounded) {
+  ShmOptions limited = options("limited");
+  limited.connection_bytes = 100'000;
+  auto server = ShmTransport::create(limited, &handler_).value_or_throw();
+  auto client = ShmTransport::create(options("client"), nullptr).value_or_throw();
+  auto channel = client->connect(server->name(), nullptr).value_or_throw();
+  Cancellation cancellation;
+  auto first = start_call(*channel, "/wait", Payload(std::string(200'000, 'x')), {.cancellation = &cancellation});
+  wait_until([&] { return handler_.waiting == 1; });
+  const Status second = call(*channel, "/echo", Payload("x")).status;
+  EXPECT_EQ(second.code(), Code::kResourceExhausted) << second.to_string();
+  EXPECT_TRUE(call(*channel, "/echo").status.ok());
+  cancellation.cancel(aborted("enough"));
+  EXPECT_EQ(first.get().status, aborted("enough"));
+  wait_until([&] { return call(*channel, "/echo", Payload("x")).status.ok(); });
+}
+
+// Has no memory.
+class PoorHandler : public CallHandler {
+ public:
+  void handle(IncomingCall, Reply) override { throw std::bad_alloc(); }
+};
+
+TEST_F(ShmTransportTest, AHandlerWithoutMemorySaysSo) {
+  PoorHandler poor;
+  auto server = ShmTransport::create(options("poor"), &poor).value_or_throw();
+  auto client = ShmTransport::create(options("client"), nullptr).value_or_throw();
+  auto channel = client->connect(server->name(), nullptr).value_or_throw();
+  const Status status = call(*channel, "/any").status;
+  EXPECT_EQ(status.code(), Code::kResourceExhausted) << status.to_string();
 }
 
 // Works until it is told to stop.

@@ -122,6 +122,8 @@ Status ShmTransport::Impl::start(const ShmOptions& options, CallHandler* handler
   services_.message_memory = make_pool_allocator();
   services_.clock = options.clock;
   services_.handler = handler;
+  services_.message_bytes = std::min<std::uint64_t>(options.message_bytes, shm::kMaxInlineBytes);
+  services_.connection_bytes = options.connection_bytes;
   services_.pool->set_dropped([connections = connections_](const std::vector<std::uint64_t>& ids) {
     for (const auto& connection : connections->all()) connection->forget_segments(ids);
   });

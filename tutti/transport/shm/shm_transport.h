@@ -20,7 +20,11 @@ struct ShmOptions {
   int threads = 0;                                   // that receive and handle calls; 0: one a core, at least 2
   std::size_t segment_bytes = std::size_t{1} << 30;  // of values lent to peers at once; beyond: copied through the ring
   std::size_t ring_bytes = std::size_t{1} << 18;     // a direction and connection; made a power of two
-  Clock* clock = nullptr;                            // outlives it
+  // Of one request or reply, sent or received; at most 64 GiB. Beyond: kResourceExhausted.
+  std::size_t message_bytes = std::size_t{64} << 30;
+  // Of a peer's requests that wait for their reply; one alone may be larger. Beyond: kResourceExhausted.
+  std::size_t connection_bytes = std::size_t{64} << 30;
+  Clock* clock = nullptr;  // outlives it
 };
 
 // The shared memory of one process: what it lends, whom it serves, whom it calls. Thread-safe.

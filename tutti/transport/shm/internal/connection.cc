@@ -1,5 +1,6 @@
 #include "tutti/transport/shm/internal/connection.h"
 
+#include <new>
 #include <utility>
 
 namespace tutti::shm {
@@ -24,6 +25,7 @@ Ring ring_from_peer(const Joined& joined) {
 struct Connection::Serving {
   std::uint64_t id = 0;
   std::string method;
+  std::uint64_t bytes = 0;  // of the request
   Cancellation cancellation;
   std::atomic<bool> replied{false};
   std::atomic<bool> cancelling{false};
@@ -75,7 +77,7 @@ Connection::Connection(Joined joined, const ConnectionServices& services, std::u
       sender_(RingWriter(ring_to_peer(joined)), socket_->get(), *services_.pool, *loans_),
       peer_memory_(socket_->get()),
       ring_(ring_from_peer(joined)),
-      reader_(*services_.message_memory),
+      reader_(*services_.message_memory, services_.message_bytes),
       on_lost_(std::move(on_lost)),
       borrowing_(std::make_shared<Borrowing>(socket_)) {}
 
@@ -173,21 +175,51 @@ Result<Payload> Connection::make_payload(const Message& message) {
   return payload;
 }
 
+Status Connection::refusal(const Message& message) {
+  if (message.refused_bytes == 0) return {};
+  if (message.refused_bytes > services_.message_bytes) {
+    return resource_exhausted("a message of ", message.refused_bytes, " bytes; at most ", services_.message_bytes,
+                              " are taken");
+  }
+  return resource_exhausted("no memory for a message of ", message.refused_bytes, " bytes");
+}
+
+Status Connection::check_size(const Payload& payload) const {
+  if (payload.size() <= services_.message_bytes) return {};
+  return resource_exhausted("a message of ", payload.size(), " bytes; at most ", services_.message_bytes, " are sent");
+}
+
+// An error: the stream is nonsense. `refused`: only this call is.
+Status Connection::admit(const Message& message, const std::shared_ptr<Serving>& serving, Status& refused) {
+  refused = refusal(message);
+  MutexLock lock(mu_);
+  if (servings_.contains(message.id)) return data_loss("call ", message.id, " made twice");
+  refused.update(why_closed_);
+  if (!refused.ok()) return {};
+  if (servings_.size() >= kMaxServings) {
+    refused = resource_exhausted("more than ", kMaxServings, " calls of one process at once");
+  } else if (serving->bytes > 0 && serving_bytes_ > 0 && serving_bytes_ + serving->bytes > services_.connection_bytes) {
+    refused =
+        resource_exhausted("requests with ", serving_bytes_, " bytes of one process wait for their reply; one of ",
+                           serving->bytes, " more is not taken, at most ", services_.connection_bytes, " are");
+  } else {
+    serving_bytes_ += serving->bytes;
+    servings_.emplace(message.id, serving);
+  }
+  return {};
+}
+
 Status Connection::take_call(Message message) {
   TUTTI_ASSIGN_OR_RETURN(Payload request, make_payload(message));
   auto serving = std::make_shared<Serving>();
   serving->id = message.id;
+  serving->bytes = request.size();
+  Status refused;
+  TUTTI_RETURN_IF_ERROR(admit(message, serving, refused));
   serving->method = std::move(message.text);
-  bool too_many = false;
-  {
-    MutexLock lock(mu_);
-    if (!why_closed_.ok()) return {};
-    too_many = servings_.size() >= kMaxServings;
-    if (!too_many && !servings_.emplace(message.id, serving).second)
-      return data_loss("call ", message.id, " made twice");
-  }
-  if (too_many) {
-    reply(message.id, resource_exhausted("more than ", kMaxServings, " calls of one process at once"), {});
+  if (!refused.ok()) {
+    request = {};
+    answer(message.id, refused, {});
     return {};
   }
   services_.loop->post([self = shared_from_this(), serving, request = std::move(request)]() mutable {
@@ -207,11 +239,15 @@ void Connection::serve(const std::shared_ptr<Serving>& serving, Payload request)
                         .peer_task = peer_task_,
                         .connection = name_,
                         .cancellation = &serving->cancellation};
-  services_.handler->handle(std::move(incoming),
-                            [weak = weak_from_this(), serving](const Status& status, const Payload& payload) {
-                              if (serving->replied.exchange(true)) return;
-                              if (const auto self = weak.lock()) self->reply(serving->id, status, payload);
-                            });
+  const auto reply_once = [weak = weak_from_this(), serving](const Status& status, const Payload& payload) {
+    if (serving->replied.exchange(true)) return;
+    if (const auto self = weak.lock()) self->reply(serving->id, status, payload);
+  };
+  try {
+    services_.handler->handle(std::move(incoming), reply_once);
+  } catch (const std::bad_alloc&) {
+    reply_once(resource_exhausted("no memory for ", serving->method), {});
+  }
 }
 
 Status Connection::take_reply(Message message) {
@@ -224,7 +260,12 @@ Status Connection::take_reply(Message message) {
   call = remove_call(message.id);
   if (!call) return {};  // it had ended
   Status status;
-  if (message.code != 0) status = Status(static_cast<Code>(message.code), std::move(message.text));
+  if (Status refused = refusal(message); !refused.ok()) {
+    status = refused.with_context(*description_);
+    payload = {};
+  } else if (message.code != 0) {
+    status = Status(static_cast<Code>(message.code), std::move(message.text));
+  }
   services_.loop->post([call = std::move(call), status = std::move(status), payload = std::move(payload)]() mutable {
     call->finish(std::move(status), std::move(payload));
   });
@@ -252,7 +293,7 @@ void Connection::call(std::string_view method, const Payload& request, const Cal
   Status refused;
   {
     MutexLock lock(mu_);
-    refused = why_closed_;
+    refused = why_closed_.ok() ? check_size(request) : why_closed_;
     if (refused.ok()) {
       id = next_call_++;
       call = std::make_shared<PendingCall>(
@@ -304,10 +345,16 @@ void Connection::reply(std::uint64_t id, const Status& status, const Payload& pa
     if (const auto found = servings_.find(id); found != servings_.end()) {
       serving = std::move(found->second);
       servings_.erase(found);
+      serving_bytes_ -= serving->bytes;
     }
   }
+  answer(id, status, payload);
+}
+
+void Connection::answer(std::uint64_t id, const Status& status, const Payload& payload) {
   if (!is_open()) return;
-  Status sent = sender_.send(MessageKind::kReply, id, status, status.message(), payload);
+  Status sent = check_size(payload);
+  if (sent.ok()) sent = sender_.send(MessageKind::kReply, id, status, status.message(), payload);
   if (sent.code() == Code::kResourceExhausted && !payload.empty()) {
     sent = sender_.send(MessageKind::kReply, id, sent, sent.message(), {});
   }

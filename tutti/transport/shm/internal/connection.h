@@ -25,7 +25,9 @@ struct ConnectionServices {
   std::shared_ptr<SegmentPool> pool;
   std::shared_ptr<Allocator> message_memory;
   Clock* clock = nullptr;
-  CallHandler* handler = nullptr;  // null: nobody may call us
+  CallHandler* handler = nullptr;      // null: nobody may call us
+  std::uint64_t message_bytes = 0;     // of one
+  std::uint64_t connection_bytes = 0;  // of a peer's requests at once
 };
 
 // One end of it. Lives while it is open (the loop holds it), while a channel holds it, and while one of its threads is
@@ -64,11 +66,16 @@ class Connection : public Watched, public std::enable_shared_from_this<Connectio
   Status take_reply(Message message);
   void take_cancel(std::uint64_t id);
   void serve(const std::shared_ptr<Serving>& serving, Payload request);
+  Status admit(const Message& message, const std::shared_ptr<Serving>& serving, Status& refused);
   Result<Payload> make_payload(const Message& message);
+  Status refusal(const Message& message);
+  Status check_size(const Payload& payload) const;
 
   std::shared_ptr<PendingCall> remove_call(std::uint64_t id);
   void drop_call(std::uint64_t id);
   void reply(std::uint64_t id, const Status& status, const Payload& payload);
+  // Sends the reply only.
+  void answer(std::uint64_t id, const Status& status, const Payload& payload);
   void give_back(std::uint64_t loan);
 
   void lose(const Status& why);
@@ -103,6 +110,7 @@ class Connection : public Watched, public std::enable_shared_from_this<Connectio
   std::uint64_t next_call_ TUTTI_GUARDED_BY(mu_) = 1;
   Calls pending_ TUTTI_GUARDED_BY(mu_);
   Servings servings_ TUTTI_GUARDED_BY(mu_);
+  std::uint64_t serving_bytes_ TUTTI_GUARDED_BY(mu_) = 0;
 };
 
 }  // namespace tutti::shm

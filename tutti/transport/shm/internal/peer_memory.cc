@@ -9,7 +9,8 @@ namespace {
 
 // A peer with more is out of its mind or means harm.
 constexpr std::size_t kMaxSegments = 4096;
-constexpr std::size_t kMaxSegmentBytes = std::size_t{1} << 40;
+constexpr std::size_t kMaxSegmentBytes = std::size_t{1} << 37;
+constexpr std::size_t kMaxMappedBytes = std::size_t{1} << 40;
 
 Result<std::shared_ptr<Mapping>> map_segment(const Received& received) {
   const std::uint64_t bytes = received.packet.bytes;
@@ -36,6 +37,8 @@ Status PeerMemory::receive_locked() {
     if (received->packet.kind == Packet::kBell) continue;
     TUTTI_ASSIGN_OR_RETURN(auto mapping, map_segment(*received));
     if (segments_.size() >= kMaxSegments) return data_loss("more than ", kMaxSegments, " segments");
+    mapped_bytes_ += mapping->bytes();
+    if (mapped_bytes_ > kMaxMappedBytes) return data_loss("segments with more than ", kMaxMappedBytes, " bytes");
     if (!segments_.emplace(received->packet.id, std::move(mapping)).second) {
       return data_loss("segment ", received->packet.id, " shared twice");
     }
@@ -67,6 +70,7 @@ Status PeerMemory::forget(std::uint64_t segment) {
   const auto found = segments_.find(segment);
   if (found == segments_.end()) return data_loss("segment ", segment, " taken away that was not shared");
   last = std::move(found->second);
+  mapped_bytes_ -= last->bytes();
   segments_.erase(found);
   return {};
 }

@@ -34,6 +34,7 @@ class PeerMemory {
 
   const int socket_;
   Mutex mu_;
+  std::uint64_t mapped_bytes_ TUTTI_GUARDED_BY(mu_) = 0;
   Status closed_ TUTTI_GUARDED_BY(mu_);  // the first error
   std::unordered_map<std::uint64_t, std::shared_ptr<Mapping>> segments_ TUTTI_GUARDED_BY(mu_);
 };
