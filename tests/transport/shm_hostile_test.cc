@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -356,6 +357,21 @@ Joined accept_one(int listener) {
     }
     return acceptance.finish().value_or_throw();
   }
+}
+
+TEST_F(ShmHostileTest, AListenerThatNeverAnswersIsNotWaitedForAfterAStop) {
+  const std::string name = shm::random_name().value_or_throw();
+  const UniqueFd listener = shm::listen_on(name).value_or_throw();
+  const UniqueFd stop(::eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK));
+  const auto joined = shm::join(name, kHostile, stop.get());
+  EXPECT_EQ(joined.status().code(), Code::kCancelled) << joined.status().to_string();
+  EXPECT_EQ(shm::join(name, kHostile).status().code(), Code::kUnavailable);
+  ShmOptions options;
+  options.task = "stopped";
+  options.clock = clock_.get();
+  auto stopped = ShmTransport::create(options, nullptr).value_or_throw();
+  stopped->stop();
+  EXPECT_EQ(stopped->connect(name, nullptr).status().code(), Code::kCancelled);
 }
 
 TEST_F(ShmHostileTest, SeededNonsenseIntoAClient) {

@@ -1,5 +1,6 @@
 #include "tutti/transport/shm/shm_transport.h"
 
+#include <sys/eventfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -72,6 +73,7 @@ class ShmTransport::Impl {
                                                        std::function<void(Status)> on_lost);
 
   const shm::Identity identity_;
+  shm::UniqueFd stopping_;  // readable from stop() on
   std::string name_;
   shm::ConnectionServices services_;
   std::shared_ptr<Connections> connections_ = std::make_shared<Connections>();
@@ -116,6 +118,8 @@ Result<std::unique_ptr<ShmTransport::Impl>> ShmTransport::Impl::create(const Shm
 }
 
 Status ShmTransport::Impl::start(const ShmOptions& options, CallHandler* handler) {
+  stopping_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!stopping_) return resource_exhausted(shm::errno_text("eventfd"));
   const int threads = options.threads > 0 ? options.threads : default_threads();
   TUTTI_ASSIGN_OR_RETURN(services_.loop, shm::EventLoop::create(threads));
   services_.pool = std::make_shared<shm::SegmentPool>(options.segment_bytes);
@@ -160,12 +164,14 @@ Result<std::shared_ptr<shm::Connection>> ShmTransport::Impl::open(shm::Joined jo
 
 Result<std::shared_ptr<Channel>> ShmTransport::Impl::connect(const std::string& name,
                                                              std::function<void(Status)> on_lost) {
-  TUTTI_ASSIGN_OR_RETURN(shm::Joined joined, shm::join(name, identity_));
+  TUTTI_ASSIGN_OR_RETURN(shm::Joined joined, shm::join(name, identity_, stopping_.get()));
   TUTTI_ASSIGN_OR_RETURN(auto connection, open(std::move(joined), services_, connections_, std::move(on_lost)));
   return std::shared_ptr<Channel>(std::make_shared<ShmChannel>(std::move(connection)));
 }
 
 void ShmTransport::Impl::stop() {
+  const std::uint64_t one = 1;
+  if (stopping_) (void)!::write(stopping_.get(), &one, sizeof one);
   connections_->take_no_more();
   if (listener_) listener_->close();
   if (services_.pool) services_.pool->set_dropped(nullptr);

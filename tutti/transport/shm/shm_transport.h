@@ -42,7 +42,7 @@ class ShmTransport {
   static std::string host_id();
   // To the process that listens under `name`. Connects at once; kUnavailable when nobody is there, kUnauthenticated
   // when it knows another secret. `on_lost` runs once when the peer is gone, on any thread; not after the channel or
-  // the transport has ended it. Waits for the peer, at most some seconds.
+  // the transport has ended it. Waits for the peer, at most about a second; stop() ends it with kCancelled.
   Result<std::shared_ptr<Channel>> connect(const std::string& name, std::function<void(Status)> on_lost);
   // Memory that crosses without a copy. Falls back to the heap when the segment is full. Never null.
   Allocator& shared_allocator();

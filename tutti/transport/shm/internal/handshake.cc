@@ -22,7 +22,7 @@ namespace tutti::shm {
 namespace {
 
 constexpr std::array<char, 8> kMagic = {'T', 'U', 'T', 'T', 'I', 'S', 'H', 'M'};
-constexpr std::chrono::seconds kPatience{5};
+constexpr std::chrono::milliseconds kPatience{500};
 
 static_assert(std::is_trivially_copyable_v<Packet> && std::has_unique_object_representations_v<Packet>);
 
@@ -61,21 +61,23 @@ Result<UniqueFd> make_socket() {
 }
 
 // Waits until something can be received.
-Status wait_readable(int socket) {
+Status wait_readable(int socket, int stop) {
   const auto end = std::chrono::steady_clock::now() + kPatience;
   while (true) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
-    if (left.count() <= 0) return unavailable("no answer within ", kPatience.count(), " s");
-    pollfd poll{.fd = socket, .events = POLLIN, .revents = 0};
-    const int ready = ::poll(&poll, 1, static_cast<int>(left.count()));
+    std::array<pollfd, 2> polls = {pollfd{.fd = socket, .events = POLLIN, .revents = 0},
+                                   pollfd{.fd = stop, .events = POLLIN, .revents = 0}};
+    const int ready = ::poll(polls.data(), polls.size(), static_cast<int>(std::max<std::int64_t>(left.count(), 0)));
+    if (ready > 0 && polls[1].revents != 0) return cancelled("the transport was stopped");
     if (ready > 0) return {};
     if (ready < 0 && errno != EINTR) return unavailable(errno_text("poll"));
+    if (left.count() <= 0) return unavailable("no answer within ", kPatience.count(), " ms");
   }
 }
 
-Result<Received> wait_for_packet(int socket, Packet::Kind kind) {
+Result<Received> wait_for_packet(int socket, int stop, Packet::Kind kind) {
   while (true) {
-    TUTTI_RETURN_IF_ERROR(wait_readable(socket));
+    TUTTI_RETURN_IF_ERROR(wait_readable(socket, stop));
     TUTTI_ASSIGN_OR_RETURN(auto received, receive_packet(socket));
     if (!received) continue;
     const Packet& packet = received->packet;
@@ -101,7 +103,7 @@ Status check_rings(const Received& welcome) {
   return check_memory_file(welcome.fds[0].get(), ring_file_bytes(ring_bytes));
 }
 
-Result<Joined> join_on(UniqueFd socket, const Identity& identity) {
+Result<Joined> join_on(UniqueFd socket, const Identity& identity, int stop) {
   Joined joined;
   joined.connector = true;
   TUTTI_ASSIGN_OR_RETURN(joined.peer, check_peer_user(socket.get()));
@@ -110,7 +112,7 @@ Result<Joined> join_on(UniqueFd socket, const Identity& identity) {
   TUTTI_RETURN_IF_ERROR(fill_random(hello.nonce));
   // Who refuses us may have hung up already; its reason is then still there to be read.
   (void)send_packet(socket.get(), hello);
-  TUTTI_ASSIGN_OR_RETURN(const Received challenge, wait_for_packet(socket.get(), Packet::kChallenge));
+  TUTTI_ASSIGN_OR_RETURN(const Received challenge, wait_for_packet(socket.get(), stop, Packet::kChallenge));
   const Digest expected = make_proof(identity.secret, "listener", hello, challenge.packet);
   if (!same_digest(expected, challenge.packet.proof)) {
     return Status(Code::kUnauthenticated,
@@ -121,7 +123,7 @@ Result<Joined> join_on(UniqueFd socket, const Identity& identity) {
   Packet proof = Packet::make(Packet::kProof);
   proof.proof = make_proof(identity.secret, "connector", hello, challenge.packet);
   TUTTI_RETURN_IF_ERROR(send_packet(socket.get(), proof));
-  TUTTI_ASSIGN_OR_RETURN(Received welcome, wait_for_packet(socket.get(), Packet::kWelcome));
+  TUTTI_ASSIGN_OR_RETURN(Received welcome, wait_for_packet(socket.get(), stop, Packet::kWelcome));
   TUTTI_RETURN_IF_ERROR(check_rings(welcome));
   joined.ring_bytes = welcome.packet.bytes;
   TUTTI_ASSIGN_OR_RETURN(joined.rings, Mapping::map(welcome.fds[0].get(), ring_file_bytes(joined.ring_bytes),
@@ -271,7 +273,7 @@ Result<Joined> Acceptance::finish() {
   return joined;
 }
 
-Result<Joined> join(const std::string& name, const Identity& identity) {
+Result<Joined> join(const std::string& name, const Identity& identity, int stop) {
   const std::string context = str_cat("shm to ", printable(name));
   const auto address = address_of(name);
   if (!address.ok()) return address.status();
@@ -279,7 +281,7 @@ Result<Joined> join(const std::string& name, const Identity& identity) {
   if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&(*address).first), (*address).second) != 0) {
     return unavailable(errno_text(context));
   }
-  auto joined = join_on(std::move(socket), identity);
+  auto joined = join_on(std::move(socket), identity, stop);
   if (!joined.ok()) return joined.status().with_context(context);
   return joined;
 }

@@ -108,8 +108,9 @@ class Acceptance {
   Packet challenge_{};
 };
 
-// The side that connects. Waits for the peer, at most five seconds a packet.
-Result<Joined> join(const std::string& name, const Identity& identity);
+// The side that connects. Waits for the peer, at most half a second a packet; kCancelled as soon as `stop`, a
+// descriptor, is readable (-1: none).
+Result<Joined> join(const std::string& name, const Identity& identity, int stop = -1);
 
 // A socket that listens under `name`.
 Result<UniqueFd> listen_on(const std::string& name);
