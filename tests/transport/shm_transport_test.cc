@@ -290,6 +290,19 @@ TEST_F(ShmTransportTest, SegmentsAreGivenUpForOthers) {
   }
 }
 
+TEST_F(ShmTransportTest, SmallBlocksDoNotBreakUpLargeSegments) {
+  start(/*segment_bytes=*/512 << 20);
+  Allocator& shared = client_->shared_allocator();
+  BufferPtr large = shared.allocate(std::size_t{200} << 20);
+  large.reset();
+  const std::int64_t reserved = shared.stats().bytes_reserved;
+  const BufferPtr small = shared.allocate(10'000);
+  EXPECT_GT(shared.stats().bytes_reserved, reserved) << "a segment of its own kind";
+  const std::int64_t with_small = shared.stats().bytes_reserved;
+  large = shared.allocate(std::size_t{200} << 20);
+  EXPECT_EQ(shared.stats().bytes_reserved, with_small);
+}
+
 TEST_F(ShmTransportTest, ManySmallCallsFromManyThreads) {
   start();
   constexpr int kThreads = 8;

@@ -111,6 +111,8 @@ std::optional<SegmentPool::Core::Block> SegmentPool::Core::take(int size_class, 
 
 std::optional<SegmentPool::Core::Block> SegmentPool::Core::cut(std::size_t bytes) {
   for (auto& [begin, space] : spaces_) {
+    // Small blocks in one that was made for a large one would keep it from being used for such again.
+    if (space.segment->mapping->bytes() > kSegmentBytes && bytes <= kSegmentBytes / 2) continue;
     if (space.segment->mapping->bytes() - space.used < bytes) continue;
     const Block block{&space, space.segment->mapping->data() + space.used};
     space.used += bytes;
