@@ -415,6 +415,36 @@ TEST_F(ShmHostileTest, APeerThatNeverStopsWritingDoesNotKeepOthersOut) {
   flood.join();
 }
 
+TEST_F(ShmHostileTest, PeersThatNeverStopRingingDoNotKeepOthersOut) {
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> floods;
+  for (int i = 0; i < 4; ++i) {
+    floods.emplace_back([&] {
+      const Attacker attacker = attack();
+      while (!stop) shm::ring_bell(attacker.joined.socket.get());
+    });
+  }
+  for (int i = 0; i < 100; ++i) EXPECT_TRUE(call(*channel_, "/echo").status.ok());
+  stop = true;
+  for (std::thread& flood : floods) flood.join();
+}
+
+// A segment is found behind all the bells that a socket holds, as are its bytes.
+TEST_F(ShmHostileTest, ASegmentBehindManyBells) {
+  Attacker attacker = attack();
+  const UniqueFd file = shm::make_memory_file("bells", 4096).value_or_throw();
+  for (int i = 0; i < 100; ++i) shm::ring_bell(attacker.joined.socket.get());
+  Packet packet = Packet::make(Packet::kSegment);
+  packet.id = 9;
+  packet.bytes = 4096;
+  while (!shm::send_packet(attacker.joined.socket.get(), packet, file.get()).ok()) std::this_thread::sleep_for(1ms);
+  attacker.write(call_header(1, 5, 1, 0));
+  attacker.write(PieceHeader{.segment = 9, .offset = 0, .bytes = 4096, .loan = 1});
+  attacker.write_text("/hold");
+  attacker.ring();
+  while (handler_.calls == 0) std::this_thread::sleep_for(1ms);
+}
+
 TEST_F(ShmHostileTest, AClientThatNeverReadsItsReplies) {
   Attacker attacker = attack();
   std::uint64_t id = 1;

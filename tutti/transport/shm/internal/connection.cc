@@ -83,8 +83,10 @@ Connection::Connection(Joined joined, const ConnectionServices& services, std::u
 
 // Receiving.
 
-void Connection::ready(int) {
-  const Status status = peer_memory_.receive();
+void Connection::ready(int fd) {
+  bool more = false;
+  const Status status = peer_memory_.receive(more);
+  if (more) services_.loop->post([self = shared_from_this(), fd] { self->ready(fd); });
   if (status.code() == Code::kUnavailable) {
     hung_up_.store(true, std::memory_order_release);
   } else if (!status.ok()) {

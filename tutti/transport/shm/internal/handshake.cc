@@ -132,6 +132,76 @@ Result<Joined> join_on(UniqueFd socket, const Identity& identity, int stop) {
   return joined;
 }
 
+// Room for so many packets and their descriptors, filled by one system call: fewer than asked for means that there
+// were no more.
+template <std::size_t kCount>
+class Slots {
+ public:
+  Slots() {
+    for (std::size_t i = 0; i < kCount; ++i) {
+      data_[i] = {.iov_base = &packets_[i], .iov_len = sizeof packets_[i]};
+      msghdr& message = messages_[i].msg_hdr;
+      message.msg_iov = &data_[i];
+      message.msg_iovlen = 1;
+      message.msg_control = controls_[i].bytes.data();
+      message.msg_controllen = controls_[i].bytes.size();
+    }
+  }
+
+  Result<std::size_t> receive(int socket) {
+    int count = 0;
+    bool reset = false;  // told first when the peer closed without reading; what it had sent is still there
+    do {
+      count = ::recvmmsg(socket, messages_.data(), kCount, MSG_DONTWAIT | MSG_CMSG_CLOEXEC, nullptr);
+    } while (count < 0 && (errno == EINTR || (errno == ECONNRESET && !std::exchange(reset, true))));
+    if (count >= 0) return static_cast<std::size_t>(count);
+    if (errno == EAGAIN || errno == EWOULDBLOCK) return std::size_t{0};
+    return unavailable(errno_text("unix socket"));
+  }
+
+  // Once for each that was received, since its descriptors go along.
+  Result<Received> take(std::size_t i) {
+    Received received{.packet = {}, .fds = take_descriptors(messages_[i].msg_hdr)};
+    const std::size_t size = messages_[i].msg_len;
+    if (size == 0) return unavailable("the connection was closed");
+    if (size == 1 && received.fds.empty()) {
+      received.packet = Packet::make(Packet::kBell);
+      return received;
+    }
+    const Packet& packet = packets_[i];
+    if (size != sizeof(Packet) || (messages_[i].msg_hdr.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0 ||
+        packet.magic != kMagic || packet.text_bytes > kMaxTaskBytes) {
+      return data_loss("a packet that is not ours");
+    }
+    received.packet = packet;
+    return received;
+  }
+
+ private:
+  struct Control {
+    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> bytes;
+  };
+  static std::vector<UniqueFd> take_descriptors(msghdr& message) {
+    std::vector<UniqueFd> fds;
+    for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr; header = CMSG_NXTHDR(&message, header)) {
+      if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
+      const std::size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+      for (std::size_t i = 0; i < count; ++i) {
+        int fd = -1;
+        std::memcpy(&fd, CMSG_DATA(header) + i * sizeof(int), sizeof fd);
+        fds.emplace_back(fd);
+      }
+    }
+    return fds;
+  }
+
+  // Not cleared: only what was received is read.
+  std::array<Packet, kCount> packets_;
+  std::array<Control, kCount> controls_;
+  std::array<iovec, kCount> data_{};
+  std::array<mmsghdr, kCount> messages_{};
+};
+
 }  // namespace
 
 Packet Packet::make(Kind kind, std::string_view text) {
@@ -170,40 +240,25 @@ Status send_packet(int socket, const Packet& packet, std::optional<int> fd) {
 void ring_bell(int socket) { (void)::send(socket, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT); }
 
 Result<std::optional<Received>> receive_packet(int socket) {
-  Received received{};
-  iovec data{.iov_base = &received.packet, .iov_len = sizeof received.packet};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
-  msghdr message{};
-  message.msg_iov = &data;
-  message.msg_iovlen = 1;
-  message.msg_control = control.data();
-  message.msg_controllen = control.size();
-  ssize_t size = 0;
-  bool reset = false;  // told first when the peer closed without reading; what it had sent is still there
-  do {
-    size = ::recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-  } while (size < 0 && (errno == EINTR || (errno == ECONNRESET && !std::exchange(reset, true))));
-  if (size < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return std::optional<Received>();
-  if (size < 0) return unavailable(errno_text("unix socket"));
-  for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr; header = CMSG_NXTHDR(&message, header)) {
-    if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
-    const std::size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-    for (std::size_t i = 0; i < count; ++i) {
-      int fd = -1;
-      std::memcpy(&fd, CMSG_DATA(header) + i * sizeof(int), sizeof fd);
-      received.fds.emplace_back(fd);
-    }
-  }
-  if (size == 0) return unavailable("the connection was closed");
-  if (size == 1 && received.fds.empty()) {
-    received.packet = Packet::make(Packet::kBell);
-    return std::optional<Received>(std::move(received));
-  }
-  if (size != sizeof(Packet) || (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0 ||
-      received.packet.magic != kMagic || received.packet.text_bytes > kMaxTaskBytes) {
-    return data_loss("a packet that is not ours");
-  }
+  Slots<1> slots;
+  TUTTI_ASSIGN_OR_RETURN(const std::size_t count, slots.receive(socket));
+  if (count == 0) return std::optional<Received>();
+  TUTTI_ASSIGN_OR_RETURN(Received received, slots.take(0));
   return std::optional<Received>(std::move(received));
+}
+
+Batch receive_packets(int socket) {
+  Slots<kPacketsAtOnce> slots;
+  Batch batch;
+  const Result<std::size_t> count = slots.receive(socket);
+  if (!count.ok()) return {.packets = {}, .more = false, .end = count.status()};
+  batch.more = *count == kPacketsAtOnce;
+  for (std::size_t i = 0; i < *count; ++i) {
+    Result<Received> received = slots.take(i);  // also those after the end: their descriptors are to be closed
+    batch.end.update(received.ok() ? Status() : received.status());
+    if (batch.end.ok() && received->packet.kind != Packet::kBell) batch.packets.push_back(*std::move(received));
+  }
+  return batch;
 }
 
 void refuse(int socket, const Status& why) {

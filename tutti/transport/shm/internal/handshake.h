@@ -57,6 +57,16 @@ void ring_bell(int socket);
 // Nothing: none there. kUnavailable: closed. kDataLoss: not a packet of ours. Never waits.
 Result<std::optional<Received>> receive_packet(int socket);
 
+// What one look at the socket has found. Bells have done their work and are left out.
+struct Batch {
+  std::vector<Received> packets;
+  bool more = false;  // there may be more to take
+  Status end;         // after the packets: as of receive_packet
+};
+// At most kPacketsAtOnce. Never waits.
+inline constexpr std::size_t kPacketsAtOnce = 4;
+Batch receive_packets(int socket);
+
 // Says why, as far as the socket takes it.
 void refuse(int socket, const Status& why);
 
