@@ -276,6 +276,26 @@ TEST_F(ShmTransportTest, AFullSegmentFallsBackToCopies) {
   }
 }
 
+TEST_F(ShmTransportTest, LargeValuesThatFindTheSegmentsFullGetTheirOwn) {
+  start(/*segment_bytes=*/4 << 20, /*ring_bytes=*/1 << 12);
+  const BufferPtr full = client_->shared_allocator().allocate(4 << 20);
+  ASSERT_EQ(client_->shared_allocator().stats().bytes_reserved, 4 << 20);
+  const int mappings = test::count_mappings();
+  const BufferPtr value = heap_allocator().allocate(3 << 20);
+  fill(value->data(), value->bytes(), 7);
+  Payload request;
+  append_buffer(request, value);
+  for (int round = 0; round < 20; ++round) {
+    ASSERT_TRUE(call(*channel_, "/hold", request).status.ok());
+    EXPECT_EQ(client_->shared_allocator().stats().bytes_in_use, 7 << 20);
+    EXPECT_TRUE(same_bytes(call(*channel_, "/held").payload, request));
+    ASSERT_TRUE(call(*channel_, "/drop").status.ok());
+    wait_until([&] { return client_->shared_allocator().stats().bytes_in_use == 4 << 20; });
+  }
+  // The server has a segment of its own for its replies, which both have mapped.
+  wait_until([&] { return test::count_mappings() <= mappings + 2; });
+}
+
 TEST_F(ShmTransportTest, SegmentsAreGivenUpForOthers) {
   start(/*segment_bytes=*/8 << 20);
   for (const std::size_t bytes : {1 << 20, 3 << 20, 5 << 20, 7 << 20, 100'000, 6 << 20}) {

@@ -15,11 +15,12 @@
 namespace tutti {
 
 struct ShmOptions {
-  std::string task;                                  // who we are, told to peers
-  std::string secret;                                // both sides must know the same; may be empty
-  int threads = 0;                                   // that receive and handle calls; 0: one a core, at least 2
-  std::size_t segment_bytes = std::size_t{1} << 30;  // of values lent to peers at once; beyond: copied through the ring
-  std::size_t ring_bytes = std::size_t{1} << 18;     // a direction and connection; made a power of two
+  std::string task;    // who we are, told to peers
+  std::string secret;  // both sides must know the same; may be empty
+  int threads = 0;     // that receive and handle calls; 0: one a core, at least 2
+  // Of values lent to peers at once, and as much again of large ones that are copied; beyond: through the ring.
+  std::size_t segment_bytes = std::size_t{1} << 30;
+  std::size_t ring_bytes = std::size_t{1} << 18;  // a direction and connection; made a power of two
   // Of one request or reply, sent or received; at most 64 GiB. Beyond: kResourceExhausted.
   std::size_t message_bytes = std::size_t{64} << 30;
   // Of a peer's requests that wait for their reply; one alone may be larger. Beyond: kResourceExhausted.

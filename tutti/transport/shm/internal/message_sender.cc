@@ -12,6 +12,11 @@ namespace {
 // From here on a copy into a segment and a reference to it cost less than two copies through the ring.
 constexpr std::size_t kCopyToSegmentFrom = std::size_t{32} << 10;
 
+// From here on a value that finds the segments full gets one for itself alone.
+constexpr std::size_t kOwnSegmentFrom = std::size_t{1} << 20;
+// What is written with the lock held, in capacities of the ring.
+constexpr std::uint64_t kRingsAtATime = 4;
+
 std::span<const std::byte> bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
 
 template <typename T>
@@ -65,7 +70,8 @@ class MessageSender::Packer {
   }
 
   bool copy_and_refer(const Payload::Piece& piece) {
-    const BufferPtr copy = sender_.pool_.allocate_shared(piece.bytes.size());
+    BufferPtr copy = sender_.pool_.allocate_shared(piece.bytes.size());
+    if (!copy && piece.bytes.size() >= kOwnSegmentFrom) copy = sender_.pool_.allocate_once(piece.bytes.size());
     if (!copy) return false;
     std::memcpy(copy->data(), piece.bytes.data(), piece.bytes.size());
     return refer(static_cast<const std::byte*>(copy->data()), piece.bytes.size(), copy);
@@ -142,6 +148,7 @@ Status MessageSender::flush() {
 
 Status MessageSender::write_queue(std::vector<OutMessage>& finished, bool& wake) {
   if (!ring_.refresh()) return data_loss("a ring whose reader is ahead of its writer");
+  const std::uint64_t enough = ring_.written() + kRingsAtATime * ring_.capacity();
   while (!queue_.empty()) {
     if (write_message(queue_.front())) {
       queued_bytes_ -= queue_.front().bytes;
@@ -153,6 +160,9 @@ Status MessageSender::write_queue(std::vector<OutMessage>& finished, bool& wake)
     ring_.wait_for_room();
     if (!ring_.refresh()) return data_loss("a ring whose reader is ahead of its writer");
     if (ring_.room() == 0) break;
+    // Others who want to send have waited for the lock long enough. The reader still has something to read, so it will
+    // see that we wait.
+    if (ring_.written() >= enough && ring_.room() < ring_.capacity()) break;
     ring_.stop_waiting();
   }
   ring_.publish();

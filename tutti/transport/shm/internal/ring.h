@@ -50,6 +50,8 @@ class RingWriter {
   bool refresh();
   // As of the last refresh.
   std::size_t room() const { return ring_.capacity - (tail_ - head_); }
+  std::size_t capacity() const { return ring_.capacity; }
+  std::uint64_t written() const { return tail_; }
   // REQUIRES: bytes.size() <= room(). Not seen by the reader before publish().
   void write(std::span<const std::byte> bytes);
   void publish() { ring_.control->tail.store(tail_, std::memory_order_seq_cst); }
