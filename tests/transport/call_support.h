@@ -64,6 +64,7 @@ inline int count_mappings() {
 // /echo    the request
 // /wait    replies when cancelled, with the cause
 // /hold    keeps the request, replies nothing
+// /held    what was kept first
 // /drop    drops what was kept
 // /make    a buffer of as many bytes as the request says, from the allocator
 // /who     the caller's task
@@ -79,6 +80,7 @@ class TestHandler : public CallHandler {
     if (call.method == "/echo") return reply({}, std::move(call.request));
     if (call.method == "/wait") return wait(call, std::move(reply));
     if (call.method == "/hold") return hold(std::move(call.request), reply);
+    if (call.method == "/held") return reply({}, held());
     if (call.method == "/drop") return drop(reply);
     if (call.method == "/make") return make(std::stoull(call.request.flatten()), reply);
     if (call.method == "/who") return reply({}, Payload(call.peer_task));
@@ -103,6 +105,10 @@ class TestHandler : public CallHandler {
       held_.push_back(std::move(request));
     }
     reply({}, {});
+  }
+  Payload held() {
+    MutexLock lock(mu_);
+    return held_.empty() ? Payload() : held_.front();
   }
   void drop(const Reply& reply) {
     std::vector<Payload> held;

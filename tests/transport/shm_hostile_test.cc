@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -358,6 +359,21 @@ Joined accept_one(int listener) {
   }
 }
 
+TEST_F(ShmHostileTest, AListenerThatNeverAnswersIsNotWaitedForAfterAStop) {
+  const std::string name = shm::random_name().value_or_throw();
+  const UniqueFd listener = shm::listen_on(name).value_or_throw();
+  const UniqueFd stop(::eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK));
+  const auto joined = shm::join(name, kHostile, stop.get());
+  EXPECT_EQ(joined.status().code(), Code::kCancelled) << joined.status().to_string();
+  EXPECT_EQ(shm::join(name, kHostile).status().code(), Code::kUnavailable);
+  ShmOptions options;
+  options.task = "stopped";
+  options.clock = clock_.get();
+  auto stopped = ShmTransport::create(options, nullptr).value_or_throw();
+  stopped->stop();
+  EXPECT_EQ(stopped->connect(name, nullptr).status().code(), Code::kCancelled);
+}
+
 TEST_F(ShmHostileTest, SeededNonsenseIntoAClient) {
   const std::string name = shm::random_name().value_or_throw();
   const UniqueFd listener = shm::listen_on(name).value_or_throw();
@@ -397,6 +413,36 @@ TEST_F(ShmHostileTest, APeerThatNeverStopsWritingDoesNotKeepOthersOut) {
   for (int i = 0; i < 100; ++i) EXPECT_TRUE(call(*channel_, "/echo").status.ok());
   stop = true;
   flood.join();
+}
+
+TEST_F(ShmHostileTest, PeersThatNeverStopRingingDoNotKeepOthersOut) {
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> floods;
+  for (int i = 0; i < 4; ++i) {
+    floods.emplace_back([&] {
+      const Attacker attacker = attack();
+      while (!stop) shm::ring_bell(attacker.joined.socket.get());
+    });
+  }
+  for (int i = 0; i < 100; ++i) EXPECT_TRUE(call(*channel_, "/echo").status.ok());
+  stop = true;
+  for (std::thread& flood : floods) flood.join();
+}
+
+// A segment is found behind all the bells that a socket holds, as are its bytes.
+TEST_F(ShmHostileTest, ASegmentBehindManyBells) {
+  Attacker attacker = attack();
+  const UniqueFd file = shm::make_memory_file("bells", 4096).value_or_throw();
+  for (int i = 0; i < 100; ++i) shm::ring_bell(attacker.joined.socket.get());
+  Packet packet = Packet::make(Packet::kSegment);
+  packet.id = 9;
+  packet.bytes = 4096;
+  while (!shm::send_packet(attacker.joined.socket.get(), packet, file.get()).ok()) std::this_thread::sleep_for(1ms);
+  attacker.write(call_header(1, 5, 1, 0));
+  attacker.write(PieceHeader{.segment = 9, .offset = 0, .bytes = 4096, .loan = 1});
+  attacker.write_text("/hold");
+  attacker.ring();
+  while (handler_.calls == 0) std::this_thread::sleep_for(1ms);
 }
 
 TEST_F(ShmHostileTest, AClientThatNeverReadsItsReplies) {

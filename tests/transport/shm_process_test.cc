@@ -242,6 +242,24 @@ TEST_F(ShmProcessTest, CallsToAStoppedProcessEndByTheirDeadline) {
   EXPECT_EQ(lost_, 0);
 }
 
+TEST_F(ShmProcessTest, WhatAStoppedProcessHasBorrowedStaysTheSame) {
+  Peer peer({"0", "serve"});
+  const std::string name = peer.read_line();
+  auto client = make_transport(nullptr);
+  auto channel = connect(*client, name);
+  ASSERT_TRUE(call(*channel, "/hold", shared_payload(*client, 1 << 20)).status.ok());
+  peer.kill(SIGSTOP);
+  channel.reset();  // it was given up
+  const BufferPtr other = client->shared_allocator().allocate(1 << 20);
+  std::memset(other->data(), 'x', other->bytes());
+  peer.kill(SIGCONT);
+  channel = connect(*client, name);
+  EXPECT_TRUE(call(*channel, "/held").payload.flatten() == std::string(1 << 20, 's'));
+  const std::int64_t before = lent(*client);
+  ASSERT_TRUE(call(*channel, "/drop").status.ok());
+  wait_until([&] { return lent(*client) < before; });
+}
+
 TEST_F(ShmProcessTest, WhatWaitsForAStoppedProcessIsBounded) {
   Peer peer({"0", "serve"});
   auto client = make_transport(nullptr, /*segment_bytes=*/1 << 20);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <new>
 #include <random>
 #include <thread>
 
@@ -207,6 +208,56 @@ TEST_F(ShmTransportTest, TheReceiverLooksAtTheSendersMemory) {
   EXPECT_EQ(seen[2000], 'a') << "readable after the end of both";
 }
 
+TEST_F(ShmTransportTest, WhatWasReceivedStaysTheSameAfterTheChannelsEnd) {
+  start();
+  Answer first = call(*channel_, "/make", Payload("1000000"));
+  ASSERT_TRUE(first.status.ok());
+  const auto unchanged = [&] { return first.payload.flatten() == std::string(1'000'000, 'm'); };
+  channel_.reset();
+  channel_ = connect();
+  // The server has another value of this size for somebody else.
+  const auto overwrite = [&] {
+    const BufferPtr other = server_->shared_allocator().allocate(1'000'000);
+    std::memset(other->data(), 'x', other->bytes());
+  };
+  ASSERT_TRUE(call(*channel_, "/echo").status.ok());
+  overwrite();
+  EXPECT_TRUE(unchanged());
+  client_.reset();
+  overwrite();
+  EXPECT_TRUE(unchanged());
+  EXPECT_GT(server_->shared_allocator().stats().bytes_in_use, 0);
+  channel_.reset();
+  first = {};
+  wait_until([&] { return server_->shared_allocator().stats().bytes_in_use == 0; });
+}
+
+TEST_F(ShmTransportTest, WhatAStoppedTransportHasLentIsNotUsedAgain) {
+  start();
+  const Answer answer = call(*channel_, "/make", Payload("1000000"));
+  ASSERT_TRUE(answer.status.ok());
+  server_->stop();
+  const BufferPtr other = server_->shared_allocator().allocate(1'000'000);
+  std::memset(other->data(), 'x', other->bytes());
+  EXPECT_TRUE(answer.payload.flatten() == std::string(1'000'000, 'm'));
+}
+
+TEST_F(ShmTransportTest, LoansBothWaysEndWithBothConnections) {
+  start();
+  Answer answer = call(*channel_, "/make", Payload("1000000"));
+  const BufferPtr buffer = client_->shared_allocator().allocate(1 << 20);
+  Payload request;
+  append_buffer(request, buffer);
+  ASSERT_TRUE(call(*channel_, "/hold", std::move(request)).status.ok());
+  channel_.reset();
+  EXPECT_GT(buffer.use_count(), 1) << "the server still reads it";
+  channel_ = connect();
+  ASSERT_TRUE(call(*channel_, "/drop").status.ok());
+  wait_until([&] { return buffer.use_count() == 1; });
+  answer = {};
+  wait_until([&] { return server_->shared_allocator().stats().bytes_in_use == 0; });
+}
+
 TEST_F(ShmTransportTest, AFullSegmentFallsBackToCopies) {
   start(/*segment_bytes=*/1 << 20);
   std::vector<BufferPtr> buffers;
@@ -225,6 +276,26 @@ TEST_F(ShmTransportTest, AFullSegmentFallsBackToCopies) {
   }
 }
 
+TEST_F(ShmTransportTest, LargeValuesThatFindTheSegmentsFullGetTheirOwn) {
+  start(/*segment_bytes=*/4 << 20, /*ring_bytes=*/1 << 12);
+  const BufferPtr full = client_->shared_allocator().allocate(4 << 20);
+  ASSERT_EQ(client_->shared_allocator().stats().bytes_reserved, 4 << 20);
+  const int mappings = test::count_mappings();
+  const BufferPtr value = heap_allocator().allocate(3 << 20);
+  fill(value->data(), value->bytes(), 7);
+  Payload request;
+  append_buffer(request, value);
+  for (int round = 0; round < 20; ++round) {
+    ASSERT_TRUE(call(*channel_, "/hold", request).status.ok());
+    EXPECT_EQ(client_->shared_allocator().stats().bytes_in_use, 7 << 20);
+    EXPECT_TRUE(same_bytes(call(*channel_, "/held").payload, request));
+    ASSERT_TRUE(call(*channel_, "/drop").status.ok());
+    wait_until([&] { return client_->shared_allocator().stats().bytes_in_use == 4 << 20; });
+  }
+  // The server has a segment of its own for its replies, which both have mapped.
+  wait_until([&] { return test::count_mappings() <= mappings + 2; });
+}
+
 TEST_F(ShmTransportTest, SegmentsAreGivenUpForOthers) {
   start(/*segment_bytes=*/8 << 20);
   for (const std::size_t bytes : {1 << 20, 3 << 20, 5 << 20, 7 << 20, 100'000, 6 << 20}) {
@@ -237,6 +308,19 @@ TEST_F(ShmTransportTest, SegmentsAreGivenUpForOthers) {
     EXPECT_TRUE(same_bytes(request, answer.payload));
     EXPECT_LE(client_->shared_allocator().stats().bytes_reserved, 8 << 20);
   }
+}
+
+TEST_F(ShmTransportTest, SmallBlocksDoNotBreakUpLargeSegments) {
+  start(/*segment_bytes=*/512 << 20);
+  Allocator& shared = client_->shared_allocator();
+  BufferPtr large = shared.allocate(std::size_t{200} << 20);
+  large.reset();
+  const std::int64_t reserved = shared.stats().bytes_reserved;
+  const BufferPtr small = shared.allocate(10'000);
+  EXPECT_GT(shared.stats().bytes_reserved, reserved) << "a segment of its own kind";
+  const std::int64_t with_small = shared.stats().bytes_reserved;
+  large = shared.allocate(std::size_t{200} << 20);
+  EXPECT_EQ(shared.stats().bytes_reserved, with_small);
 }
 
 TEST_F(ShmTransportTest, ManySmallCallsFromManyThreads) {
@@ -389,6 +473,83 @@ TEST_F(ShmTransportTest, NothingIsLeftBehind) {
     EXPECT_EQ(test::count_entries("/proc/self/fd"), descriptors);
   }
   wait_until([&] { return test::count_entries("/proc/self/task") <= threads; });
+}
+
+TEST_F(ShmTransportTest, MessagesThatAreTooLargeAreNotSent) {
+  ShmOptions limited = options("limited");
+  limited.message_bytes = 100'000;
+  auto server = ShmTransport::create(limited, &handler_).value_or_throw();
+  auto client = ShmTransport::create(limited, nullptr).value_or_throw();
+  auto channel = client->connect(server->name(), nullptr).value_or_throw();
+  EXPECT_TRUE(call(*channel, "/echo", Payload(std::string(100'000, 'x'))).status.ok());
+  const Status request = call(*channel, "/echo", Payload(std::string(100'001, 'x'))).status;
+  EXPECT_EQ(request.code(), Code::kResourceExhausted) << request.to_string();
+  EXPECT_EQ(handler_.calls, 1);
+  const Status reply = call(*channel, "/make", Payload("100001")).status;
+  EXPECT_EQ(reply.code(), Code::kResourceExhausted) << reply.to_string();
+  EXPECT_TRUE(call(*channel, "/echo", Payload("goes on")).status.ok());
+}
+
+TEST_F(ShmTransportTest, MessagesThatAreTooLargeAreNotTaken) {
+  start();
+  ShmOptions limited = options("limited");
+  limited.message_bytes = 100'000;
+  limited.segment_bytes = 0;
+  auto server = ShmTransport::create(limited, &handler_).value_or_throw();
+  // By reference, through the ring, and both.
+  auto without = options("no segments");
+  without.segment_bytes = 0;
+  auto copies = ShmTransport::create(without, nullptr).value_or_throw();
+  for (ShmTransport* client : {client_.get(), copies.get()}) {
+    auto channel = client->connect(server->name(), nullptr).value_or_throw();
+    Payload both(std::string(20'000, 'x'));
+    append_buffer(both, client->shared_allocator().allocate(100'000));
+    for (const Payload& request : {Payload(std::string(5'000'000, 'x')), both}) {
+      const Status status = call(*channel, "/echo", request).status;
+      EXPECT_EQ(status.code(), Code::kResourceExhausted) << status.to_string();
+    }
+    EXPECT_EQ(call(*channel, "/echo", Payload("goes on")).payload.flatten(), "goes on");
+  }
+  // A reply that its caller does not take.
+  auto small = ShmTransport::create(limited, nullptr).value_or_throw();
+  auto channel = small->connect(server_->name(), nullptr).value_or_throw();
+  const Status reply = call(*channel, "/make", Payload("1000000")).status;
+  EXPECT_EQ(reply.code(), Code::kResourceExhausted) << reply.to_string();
+  EXPECT_NE(reply.message().find("/job:ps/replica:0/task:0"), std::string::npos) << reply.to_string();
+  EXPECT_EQ(call(*channel, "/echo", Payload("goes on")).payload.flatten(), "goes on");
+  wait_until([&] { return lent_by_client() == 0 && server_->shared_allocator().stats().bytes_in_use == 0; });
+}
+
+TEST_F(ShmTransportTest, RequestsThatWaitForTheirReplyAreBounded) {
+  ShmOptions limited = options("limited");
+  limited.connection_bytes = 100'000;
+  auto server = ShmTransport::create(limited, &handler_).value_or_throw();
+  auto client = ShmTransport::create(options("client"), nullptr).value_or_throw();
+  auto channel = client->connect(server->name(), nullptr).value_or_throw();
+  Cancellation cancellation;
+  auto first = start_call(*channel, "/wait", Payload(std::string(200'000, 'x')), {.cancellation = &cancellation});
+  wait_until([&] { return handler_.waiting == 1; });
+  const Status second = call(*channel, "/echo", Payload("x")).status;
+  EXPECT_EQ(second.code(), Code::kResourceExhausted) << second.to_string();
+  EXPECT_TRUE(call(*channel, "/echo").status.ok());
+  cancellation.cancel(aborted("enough"));
+  EXPECT_EQ(first.get().status, aborted("enough"));
+  wait_until([&] { return call(*channel, "/echo", Payload("x")).status.ok(); });
+}
+
+// Has no memory.
+class PoorHandler : public CallHandler {
+ public:
+  void handle(IncomingCall, Reply) override { throw std::bad_alloc(); }
+};
+
+TEST_F(ShmTransportTest, AHandlerWithoutMemorySaysSo) {
+  PoorHandler poor;
+  auto server = ShmTransport::create(options("poor"), &poor).value_or_throw();
+  auto client = ShmTransport::create(options("client"), nullptr).value_or_throw();
+  auto channel = client->connect(server->name(), nullptr).value_or_throw();
+  const Status status = call(*channel, "/any").status;
+  EXPECT_EQ(status.code(), Code::kResourceExhausted) << status.to_string();
 }
 
 // Works until it is told to stop.

@@ -222,7 +222,11 @@ class Server::Impl : public std::enable_shared_from_this<Impl> {
     for (const auto& device : runtime_->devices()) {
       worker.devices.push_back({device.to_string(), *device.type, kCpuMemoryLimit, incarnation_, {}});
     }
-    worker.make_session = [this](const TaskSessionOptions& options) { return make_task_session(*runtime_, options); };
+    worker.make_session = [this](TaskSessionOptions options) {
+      // What goes straight to another task crosses without a copy, where that is on this host.
+      if (shm_) options.sent_values = &shm_->shared_allocator();
+      return make_task_session(*runtime_, options);
+    };
     worker.reset_containers = [this](const std::vector<std::string>& containers) { runtime_->reset(containers); };
     worker.peers = peers_.get();
     worker.clock = clock_.get();
@@ -265,9 +269,9 @@ class Server::Impl : public std::enable_shared_from_this<Impl> {
 
   const std::unique_ptr<Clock> clock_ = make_system_clock();
   std::unique_ptr<FileSystem> files_;  // null: the runtime's own
-  std::unique_ptr<LocalRuntime> runtime_;
   Door door_;
-  std::unique_ptr<ShmTransport> shm_;  // null: none
+  std::unique_ptr<ShmTransport> shm_;  // null: none. Outlives the runtime, whose kernels allocate from it
+  std::unique_ptr<LocalRuntime> runtime_;
   std::unique_ptr<GrpcClient> client_;
   std::unique_ptr<ThreadPool> errands_;  // connecting the fast way
   std::unique_ptr<Peers> peers_;

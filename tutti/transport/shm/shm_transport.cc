@@ -1,5 +1,6 @@
 #include "tutti/transport/shm/shm_transport.h"
 
+#include <sys/eventfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -72,6 +73,7 @@ class ShmTransport::Impl {
                                                        std::function<void(Status)> on_lost);
 
   const shm::Identity identity_;
+  shm::UniqueFd stopping_;  // readable from stop() on
   std::string name_;
   shm::ConnectionServices services_;
   std::shared_ptr<Connections> connections_ = std::make_shared<Connections>();
@@ -81,7 +83,7 @@ class ShmTransport::Impl {
 bool ShmTransport::Impl::Connections::add(const std::shared_ptr<shm::Connection>& connection) {
   MutexLock lock(mu_);
   if (closed_) return false;
-  open_.emplace(connection.get(), connection);
+  open_.insert_or_assign(connection.get(), connection);
   return true;
 }
 
@@ -116,12 +118,16 @@ Result<std::unique_ptr<ShmTransport::Impl>> ShmTransport::Impl::create(const Shm
 }
 
 Status ShmTransport::Impl::start(const ShmOptions& options, CallHandler* handler) {
+  stopping_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!stopping_) return resource_exhausted(shm::errno_text("eventfd"));
   const int threads = options.threads > 0 ? options.threads : default_threads();
   TUTTI_ASSIGN_OR_RETURN(services_.loop, shm::EventLoop::create(threads));
   services_.pool = std::make_shared<shm::SegmentPool>(options.segment_bytes);
   services_.message_memory = make_pool_allocator();
   services_.clock = options.clock;
   services_.handler = handler;
+  services_.message_bytes = std::min<std::uint64_t>(options.message_bytes, shm::kMaxInlineBytes);
+  services_.connection_bytes = options.connection_bytes;
   services_.pool->set_dropped([connections = connections_](const std::vector<std::uint64_t>& ids) {
     for (const auto& connection : connections->all()) connection->forget_segments(ids);
   });
@@ -151,17 +157,21 @@ Result<std::shared_ptr<shm::Connection>> ShmTransport::Impl::open(shm::Joined jo
     connection->close(stopped);
     return stopped;
   }
+  // It may have been lost, and removed, before it was added.
+  if (!connection->is_open()) connections->remove(connection.get());
   return connection;
 }
 
 Result<std::shared_ptr<Channel>> ShmTransport::Impl::connect(const std::string& name,
                                                              std::function<void(Status)> on_lost) {
-  TUTTI_ASSIGN_OR_RETURN(shm::Joined joined, shm::join(name, identity_));
+  TUTTI_ASSIGN_OR_RETURN(shm::Joined joined, shm::join(name, identity_, stopping_.get()));
   TUTTI_ASSIGN_OR_RETURN(auto connection, open(std::move(joined), services_, connections_, std::move(on_lost)));
   return std::shared_ptr<Channel>(std::make_shared<ShmChannel>(std::move(connection)));
 }
 
 void ShmTransport::Impl::stop() {
+  const std::uint64_t one = 1;
+  if (stopping_) (void)!::write(stopping_.get(), &one, sizeof one);
   connections_->take_no_more();
   if (listener_) listener_->close();
   if (services_.pool) services_.pool->set_dropped(nullptr);

@@ -15,12 +15,17 @@
 namespace tutti {
 
 struct ShmOptions {
-  std::string task;                                  // who we are, told to peers
-  std::string secret;                                // both sides must know the same; may be empty
-  int threads = 0;                                   // that receive and handle calls; 0: one a core, at least 2
-  std::size_t segment_bytes = std::size_t{1} << 30;  // of values lent to peers at once; beyond: copied through the ring
-  std::size_t ring_bytes = std::size_t{1} << 18;     // a direction and connection; made a power of two
-  Clock* clock = nullptr;                            // outlives it
+  std::string task;    // who we are, told to peers
+  std::string secret;  // both sides must know the same; may be empty
+  int threads = 0;     // that receive and handle calls; 0: one a core, at least 2
+  // Of values lent to peers at once, and as much again of large ones that are copied; beyond: through the ring.
+  std::size_t segment_bytes = std::size_t{1} << 30;
+  std::size_t ring_bytes = std::size_t{1} << 18;  // a direction and connection; made a power of two
+  // Of one request or reply, sent or received; at most 64 GiB. Beyond: kResourceExhausted.
+  std::size_t message_bytes = std::size_t{64} << 30;
+  // Of a peer's requests that wait for their reply; one alone may be larger. Beyond: kResourceExhausted.
+  std::size_t connection_bytes = std::size_t{64} << 30;
+  Clock* clock = nullptr;  // outlives it
 };
 
 // The shared memory of one process: what it lends, whom it serves, whom it calls. Thread-safe.
@@ -38,7 +43,7 @@ class ShmTransport {
   static std::string host_id();
   // To the process that listens under `name`. Connects at once; kUnavailable when nobody is there, kUnauthenticated
   // when it knows another secret. `on_lost` runs once when the peer is gone, on any thread; not after the channel or
-  // the transport has ended it. Waits for the peer, at most some seconds.
+  // the transport has ended it. Waits for the peer, at most about a second; stop() ends it with kCancelled.
   Result<std::shared_ptr<Channel>> connect(const std::string& name, std::function<void(Status)> on_lost);
   // Memory that crosses without a copy. Falls back to the heap when the segment is full. Never null.
   Allocator& shared_allocator();

@@ -1,7 +1,6 @@
 #include "tutti/transport/shm/internal/connection.h"
 
-#include <sys/socket.h>
-
+#include <new>
 #include <utility>
 
 namespace tutti::shm {
@@ -26,16 +25,21 @@ Ring ring_from_peer(const Joined& joined) {
 struct Connection::Serving {
   std::uint64_t id = 0;
   std::string method;
+  std::uint64_t bytes = 0;  // of the request
   Cancellation cancellation;
   std::atomic<bool> replied{false};
   std::atomic<bool> cancelling{false};
 };
 
-// Keeps bytes of the peer's readable; tells it when they are no longer needed.
+// Keeps bytes of the peer's readable and unchanged; tells it when they are no longer needed.
 class Connection::Borrowed {
  public:
-  Borrowed(std::weak_ptr<Connection> connection, std::uint64_t loan, std::shared_ptr<Mapping> mapping)
-      : connection_(std::move(connection)), loan_(loan), mapping_(std::move(mapping)) {}
+  Borrowed(std::weak_ptr<Connection> connection, std::shared_ptr<Borrowing> borrowing, std::uint64_t loan,
+           std::shared_ptr<Mapping> mapping)
+      : connection_(std::move(connection)),
+        borrowing_(std::move(borrowing)),
+        loan_(loan),
+        mapping_(std::move(mapping)) {}
   ~Borrowed() {
     if (const auto connection = connection_.lock()) connection->give_back(loan_);
   }
@@ -44,6 +48,7 @@ class Connection::Borrowed {
 
  private:
   const std::weak_ptr<Connection> connection_;
+  const std::shared_ptr<Borrowing> borrowing_;
   const std::uint64_t loan_;
   const std::shared_ptr<Mapping> mapping_;
 };
@@ -53,7 +58,7 @@ Result<std::shared_ptr<Connection>> Connection::open(Joined joined, const Connec
                                                      std::function<void(Connection*)> on_closed) {
   std::shared_ptr<Connection> connection(
       new Connection(std::move(joined), services, number, std::move(on_lost), std::move(on_closed)));
-  TUTTI_RETURN_IF_ERROR(services.loop->watch(connection->socket_.get(), connection));
+  TUTTI_RETURN_IF_ERROR(services.loop->watch(connection->socket_->get(), connection));
   connection->pump_soon();  // says for the first time that we sleep
   return connection;
 }
@@ -65,19 +70,23 @@ Connection::Connection(Joined joined, const ConnectionServices& services, std::u
       calls_(joined.connector),
       description_(std::make_shared<const std::string>(str_cat("shm to ", printable(joined.peer_task)))),
       name_(str_cat("shm:", joined.peer.pid, "#", number)),
-      socket_(std::move(joined.socket)),
+      socket_(std::make_shared<const UniqueFd>(std::move(joined.socket))),
       rings_(joined.rings),
       on_closed_(std::move(on_closed)),
-      sender_(RingWriter(ring_to_peer(joined)), socket_.get(), *services_.pool),
-      peer_memory_(socket_.get()),
+      loans_(std::make_shared<Loans>(socket_, services_.pool, services_.loop)),
+      sender_(RingWriter(ring_to_peer(joined)), socket_->get(), *services_.pool, *loans_),
+      peer_memory_(socket_->get()),
       ring_(ring_from_peer(joined)),
-      reader_(*services_.message_memory),
-      on_lost_(std::move(on_lost)) {}
+      reader_(*services_.message_memory, services_.message_bytes),
+      on_lost_(std::move(on_lost)),
+      borrowing_(std::make_shared<Borrowing>(socket_)) {}
 
 // Receiving.
 
-void Connection::ready(int) {
-  const Status status = peer_memory_.receive();
+void Connection::ready(int fd) {
+  bool more = false;
+  const Status status = peer_memory_.receive(more);
+  if (more) services_.loop->post([self = shared_from_this(), fd] { self->ready(fd); });
   if (status.code() == Code::kUnavailable) {
     hung_up_.store(true, std::memory_order_release);
   } else if (!status.ok()) {
@@ -95,9 +104,9 @@ void Connection::pump() {
   std::uint32_t asked = 1;
   do {
     asked = pumping_.load(std::memory_order_acquire);
-    const bool hung_up = hung_up_.load(std::memory_order_acquire);
-    Status status = open() ? drain() : Status();
-    status.update(open() ? sender_.flush() : Status());
+    const bool hung_up = hung_up_.load(std::memory_order_acquire) || ring_.writer_closed();
+    Status status = is_open() ? drain() : Status();
+    status.update(is_open() ? sender_.flush() : Status());
     if (status.ok() && hung_up) status = unavailable("it closed the connection or died");
     if (!status.ok()) lose(status);
   } while (!pumping_.compare_exchange_strong(asked, 0, std::memory_order_acq_rel));
@@ -106,7 +115,7 @@ void Connection::pump() {
 Status Connection::drain() {
   const auto progress = [this] {
     ring_.publish();
-    if (ring_.take_writer_waits()) ring_bell(socket_.get());
+    if (ring_.take_writer_waits()) ring_bell(socket_->get());
   };
   const auto take_message = [this](Message message) { return take(std::move(message)); };
   for (int round = 0; round < kRoundsBeforeOthers; ++round) {
@@ -139,7 +148,7 @@ Status Connection::take(Message message) {
       take_cancel(message.id);
       return {};
     case MessageKind::kRelease:
-      return sender_.release(message.id);
+      return loans_->release(message.id);
     case MessageKind::kForget:
       return peer_memory_.forget(message.id);
   }
@@ -147,6 +156,13 @@ Status Connection::take(Message message) {
 }
 
 Result<Payload> Connection::make_payload(const Message& message) {
+  std::shared_ptr<Borrowing> borrowing;
+  {
+    MutexLock lock(mu_);
+    borrowing = borrowing_;
+  }
+  // The peer may have been told that nothing is borrowed any more.
+  if (!borrowing) return unavailable("the connection is closed");
   Payload payload;
   for (const PieceHeader& piece : message.pieces) {
     if (piece.segment == 0) {
@@ -155,26 +171,57 @@ Result<Payload> Connection::make_payload(const Message& message) {
       continue;
     }
     TUTTI_ASSIGN_OR_RETURN(PeerMemory::Place place, peer_memory_.find(piece));
-    payload.append(place.bytes, std::make_shared<Borrowed>(weak_from_this(), piece.loan, std::move(place.mapping)));
+    payload.append(place.bytes,
+                   std::make_shared<Borrowed>(weak_from_this(), borrowing, piece.loan, std::move(place.mapping)));
   }
   return payload;
+}
+
+Status Connection::refusal(const Message& message) {
+  if (message.refused_bytes == 0) return {};
+  if (message.refused_bytes > services_.message_bytes) {
+    return resource_exhausted("a message of ", message.refused_bytes, " bytes; at most ", services_.message_bytes,
+                              " are taken");
+  }
+  return resource_exhausted("no memory for a message of ", message.refused_bytes, " bytes");
+}
+
+Status Connection::check_size(const Payload& payload) const {
+  if (payload.size() <= services_.message_bytes) return {};
+  return resource_exhausted("a message of ", payload.size(), " bytes; at most ", services_.message_bytes, " are sent");
+}
+
+// An error: the stream is nonsense. `refused`: only this call is.
+Status Connection::admit(const Message& message, const std::shared_ptr<Serving>& serving, Status& refused) {
+  refused = refusal(message);
+  MutexLock lock(mu_);
+  if (servings_.contains(message.id)) return data_loss("call ", message.id, " made twice");
+  refused.update(why_closed_);
+  if (!refused.ok()) return {};
+  if (servings_.size() >= kMaxServings) {
+    refused = resource_exhausted("more than ", kMaxServings, " calls of one process at once");
+  } else if (serving->bytes > 0 && serving_bytes_ > 0 && serving_bytes_ + serving->bytes > services_.connection_bytes) {
+    refused =
+        resource_exhausted("requests with ", serving_bytes_, " bytes of one process wait for their reply; one of ",
+                           serving->bytes, " more is not taken, at most ", services_.connection_bytes, " are");
+  } else {
+    serving_bytes_ += serving->bytes;
+    servings_.emplace(message.id, serving);
+  }
+  return {};
 }
 
 Status Connection::take_call(Message message) {
   TUTTI_ASSIGN_OR_RETURN(Payload request, make_payload(message));
   auto serving = std::make_shared<Serving>();
   serving->id = message.id;
+  serving->bytes = request.size();
+  Status refused;
+  TUTTI_RETURN_IF_ERROR(admit(message, serving, refused));
   serving->method = std::move(message.text);
-  bool too_many = false;
-  {
-    MutexLock lock(mu_);
-    if (!why_closed_.ok()) return {};
-    too_many = servings_.size() >= kMaxServings;
-    if (!too_many && !servings_.emplace(message.id, serving).second)
-      return data_loss("call ", message.id, " made twice");
-  }
-  if (too_many) {
-    reply(message.id, resource_exhausted("more than ", kMaxServings, " calls of one process at once"), {});
+  if (!refused.ok()) {
+    request = {};
+    answer(message.id, refused, {});
     return {};
   }
   services_.loop->post([self = shared_from_this(), serving, request = std::move(request)]() mutable {
@@ -184,7 +231,7 @@ Status Connection::take_call(Message message) {
 }
 
 void Connection::serve(const std::shared_ptr<Serving>& serving, Payload request) {
-  if (!open()) return;
+  if (!is_open()) return;
   if (services_.handler == nullptr) {
     reply(serving->id, unimplemented("this process serves no calls"), {});
     return;
@@ -194,11 +241,15 @@ void Connection::serve(const std::shared_ptr<Serving>& serving, Payload request)
                         .peer_task = peer_task_,
                         .connection = name_,
                         .cancellation = &serving->cancellation};
-  services_.handler->handle(std::move(incoming),
-                            [weak = weak_from_this(), serving](const Status& status, const Payload& payload) {
-                              if (serving->replied.exchange(true)) return;
-                              if (const auto self = weak.lock()) self->reply(serving->id, status, payload);
-                            });
+  const auto reply_once = [weak = weak_from_this(), serving](const Status& status, const Payload& payload) {
+    if (serving->replied.exchange(true)) return;
+    if (const auto self = weak.lock()) self->reply(serving->id, status, payload);
+  };
+  try {
+    services_.handler->handle(std::move(incoming), reply_once);
+  } catch (const std::bad_alloc&) {
+    reply_once(resource_exhausted("no memory for ", serving->method), {});
+  }
 }
 
 Status Connection::take_reply(Message message) {
@@ -211,7 +262,12 @@ Status Connection::take_reply(Message message) {
   call = remove_call(message.id);
   if (!call) return {};  // it had ended
   Status status;
-  if (message.code != 0) status = Status(static_cast<Code>(message.code), std::move(message.text));
+  if (Status refused = refusal(message); !refused.ok()) {
+    status = refused.with_context(*description_);
+    payload = {};
+  } else if (message.code != 0) {
+    status = Status(static_cast<Code>(message.code), std::move(message.text));
+  }
   services_.loop->post([call = std::move(call), status = std::move(status), payload = std::move(payload)]() mutable {
     call->finish(std::move(status), std::move(payload));
   });
@@ -239,7 +295,7 @@ void Connection::call(std::string_view method, const Payload& request, const Cal
   Status refused;
   {
     MutexLock lock(mu_);
-    refused = why_closed_;
+    refused = why_closed_.ok() ? check_size(request) : why_closed_;
     if (refused.ok()) {
       id = next_call_++;
       call = std::make_shared<PendingCall>(
@@ -280,7 +336,7 @@ std::shared_ptr<PendingCall> Connection::remove_call(std::uint64_t id) {
 // The caller no longer waits.
 void Connection::drop_call(std::uint64_t id) {
   remove_call(id);
-  if (!open()) return;
+  if (!is_open()) return;
   if (const Status status = sender_.cancel_call(id); !status.ok()) lose(status);
 }
 
@@ -291,10 +347,16 @@ void Connection::reply(std::uint64_t id, const Status& status, const Payload& pa
     if (const auto found = servings_.find(id); found != servings_.end()) {
       serving = std::move(found->second);
       servings_.erase(found);
+      serving_bytes_ -= serving->bytes;
     }
   }
-  if (!open()) return;
-  Status sent = sender_.send(MessageKind::kReply, id, status, status.message(), payload);
+  answer(id, status, payload);
+}
+
+void Connection::answer(std::uint64_t id, const Status& status, const Payload& payload) {
+  if (!is_open()) return;
+  Status sent = check_size(payload);
+  if (sent.ok()) sent = sender_.send(MessageKind::kReply, id, status, status.message(), payload);
   if (sent.code() == Code::kResourceExhausted && !payload.empty()) {
     sent = sender_.send(MessageKind::kReply, id, sent, sent.message(), {});
   }
@@ -302,13 +364,13 @@ void Connection::reply(std::uint64_t id, const Status& status, const Payload& pa
 }
 
 void Connection::give_back(std::uint64_t loan) {
-  if (!open()) return;
+  if (!is_open()) return;
   if (const Status status = sender_.send(MessageKind::kRelease, loan); !status.ok()) lose(status);
 }
 
 void Connection::forget_segments(const std::vector<std::uint64_t>& ids) {
   for (const std::uint64_t id : ids) {
-    if (!open()) return;
+    if (!is_open()) return;
     if (const Status status = sender_.forget_segment(id); !status.ok()) lose(status);
   }
 }
@@ -316,18 +378,19 @@ void Connection::forget_segments(const std::vector<std::uint64_t>& ids) {
 // The end.
 
 bool Connection::shut(const Status& why, Calls& calls, Servings& servings) {
+  std::shared_ptr<Borrowing> borrowing;  // its end is what the peer hears last
   {
     MutexLock lock(mu_);
     if (!why_closed_.ok()) return false;
     why_closed_ = why;
     open_.store(false, std::memory_order_release);
+    borrowing.swap(borrowing_);
     calls.swap(pending_);
     servings.swap(servings_);
   }
-  services_.loop->forget(socket_.get());
-  // The peer sees it at once; the descriptors stay until no thread can be using them.
-  ::shutdown(socket_.get(), SHUT_RDWR);
+  services_.loop->forget(socket_->get());
   sender_.close();
+  loans_->outlast_connection();
   if (on_closed_) on_closed_(this);
   return true;
 }

@@ -13,6 +13,7 @@
 #include "tutti/transport/internal/pending_call.h"
 #include "tutti/transport/shm/internal/event_loop.h"
 #include "tutti/transport/shm/internal/handshake.h"
+#include "tutti/transport/shm/internal/loans.h"
 #include "tutti/transport/shm/internal/message_sender.h"
 #include "tutti/transport/shm/internal/peer_memory.h"
 
@@ -24,11 +25,13 @@ struct ConnectionServices {
   std::shared_ptr<SegmentPool> pool;
   std::shared_ptr<Allocator> message_memory;
   Clock* clock = nullptr;
-  CallHandler* handler = nullptr;  // null: nobody may call us
+  CallHandler* handler = nullptr;      // null: nobody may call us
+  std::uint64_t message_bytes = 0;     // of one
+  std::uint64_t connection_bytes = 0;  // of a peer's requests at once
 };
 
 // One end of it. Lives while it is open (the loop holds it), while a channel holds it, and while one of its threads is
-// in it; descriptors and rings go with it. Thread-safe.
+// in it; rings go with it. The socket stays while something that crossed is still looked at. Thread-safe.
 class Connection : public Watched, public std::enable_shared_from_this<Connection> {
  public:
   using Lost = std::function<void(Status)>;
@@ -42,6 +45,7 @@ class Connection : public Watched, public std::enable_shared_from_this<Connectio
   // From our side. Calls end with `why`, before this returns.
   void close(const Status& why);
   void forget_segments(const std::vector<std::uint64_t>& ids);
+  bool is_open() const { return open_.load(std::memory_order_acquire); }
   const std::string& description() const { return *description_; }
 
   void ready(int fd) override;
@@ -62,31 +66,36 @@ class Connection : public Watched, public std::enable_shared_from_this<Connectio
   Status take_reply(Message message);
   void take_cancel(std::uint64_t id);
   void serve(const std::shared_ptr<Serving>& serving, Payload request);
+  Status admit(const Message& message, const std::shared_ptr<Serving>& serving, Status& refused);
   Result<Payload> make_payload(const Message& message);
+  Status refusal(const Message& message);
+  Status check_size(const Payload& payload) const;
 
   std::shared_ptr<PendingCall> remove_call(std::uint64_t id);
   void drop_call(std::uint64_t id);
   void reply(std::uint64_t id, const Status& status, const Payload& payload);
+  // Sends the reply only.
+  void answer(std::uint64_t id, const Status& status, const Payload& payload);
   void give_back(std::uint64_t loan);
 
   void lose(const Status& why);
   // False: it was closed before.
   bool shut(const Status& why, Calls& calls, Servings& servings);
   static void end_all(const Calls& calls, const Servings& servings, const Status& why);
-  bool open() const { return open_.load(std::memory_order_acquire); }
 
   const ConnectionServices services_;
   const std::string peer_task_;
   const bool calls_;                                      // we connected
   const std::shared_ptr<const std::string> description_;  // "shm to TASK"
   const std::string name_;                                // for the handler: "shm:PID#3"
-  const UniqueFd socket_;
+  const SharedSocket socket_;
   const std::shared_ptr<Mapping> rings_;
   const std::function<void(Connection*)> on_closed_;
 
+  const std::shared_ptr<Loans> loans_;
   MessageSender sender_;
   PeerMemory peer_memory_;
-  std::atomic<bool> hung_up_{false};  // the socket was closed; what is in the ring is still taken
+  std::atomic<bool> hung_up_{false};  // the peer is gone; what is in the ring is still taken
   std::atomic<bool> open_{true};      // written under mu_, read without for a quick look
   // Threads that want the ring read; the first reads it, and once more for the others. Acquire and release hand the
   // members below from one to the next.
@@ -97,9 +106,11 @@ class Connection : public Watched, public std::enable_shared_from_this<Connectio
   Mutex mu_;
   Status why_closed_ TUTTI_GUARDED_BY(mu_);
   Lost on_lost_ TUTTI_GUARDED_BY(mu_);
+  std::shared_ptr<Borrowing> borrowing_ TUTTI_GUARDED_BY(mu_);  // null: closed
   std::uint64_t next_call_ TUTTI_GUARDED_BY(mu_) = 1;
   Calls pending_ TUTTI_GUARDED_BY(mu_);
   Servings servings_ TUTTI_GUARDED_BY(mu_);
+  std::uint64_t serving_bytes_ TUTTI_GUARDED_BY(mu_) = 0;
 };
 
 }  // namespace tutti::shm

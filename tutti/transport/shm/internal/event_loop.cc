@@ -73,6 +73,7 @@ void EventLoop::call_spare() {
 
 Status EventLoop::watch(int fd, std::shared_ptr<Watched> watched) {
   MutexLock lock(watched_mu_);
+  if (!watches_) return cancelled("the transport was stopped");
   const std::uint64_t token = next_token_++;
   epoll_event event{.events = EPOLLIN | EPOLLRDHUP | EPOLLET, .data = {.u64 = token}};
   if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) return internal_error(errno_text("epoll_ctl"));
@@ -216,6 +217,7 @@ void EventLoop::stop() {
   for (const auto& work : rest) work();
   std::unordered_map<std::uint64_t, Entry> watched;  // destroyed without the lock
   MutexLock lock(watched_mu_);
+  watches_ = false;
   watched.swap(watched_);
   tokens_.clear();
 }

@@ -31,6 +31,7 @@ class EventLoop {
   ~EventLoop();
 
   // Edge-triggered: ready() runs when `fd` has become readable or was hung up, and must then take all there is.
+  // kCancelled after stop().
   Status watch(int fd, std::shared_ptr<Watched> watched);
   // ready() may still run, for the last time, on another thread.
   void forget(int fd);
@@ -66,6 +67,7 @@ class EventLoop {
   std::vector<std::thread> threads_ TUTTI_GUARDED_BY(mu_);
 
   Mutex watched_mu_;
+  bool watches_ TUTTI_GUARDED_BY(watched_mu_) = true;
   std::uint64_t next_token_ TUTTI_GUARDED_BY(watched_mu_) = 1;
   struct Entry {
     int fd;

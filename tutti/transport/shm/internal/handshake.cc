@@ -22,7 +22,7 @@ namespace tutti::shm {
 namespace {
 
 constexpr std::array<char, 8> kMagic = {'T', 'U', 'T', 'T', 'I', 'S', 'H', 'M'};
-constexpr std::chrono::seconds kPatience{5};
+constexpr std::chrono::milliseconds kPatience{500};
 
 static_assert(std::is_trivially_copyable_v<Packet> && std::has_unique_object_representations_v<Packet>);
 
@@ -61,21 +61,23 @@ Result<UniqueFd> make_socket() {
 }
 
 // Waits until something can be received.
-Status wait_readable(int socket) {
+Status wait_readable(int socket, int stop) {
   const auto end = std::chrono::steady_clock::now() + kPatience;
   while (true) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
-    if (left.count() <= 0) return unavailable("no answer within ", kPatience.count(), " s");
-    pollfd poll{.fd = socket, .events = POLLIN, .revents = 0};
-    const int ready = ::poll(&poll, 1, static_cast<int>(left.count()));
+    std::array<pollfd, 2> polls = {pollfd{.fd = socket, .events = POLLIN, .revents = 0},
+                                   pollfd{.fd = stop, .events = POLLIN, .revents = 0}};
+    const int ready = ::poll(polls.data(), polls.size(), static_cast<int>(std::max<std::int64_t>(left.count(), 0)));
+    if (ready > 0 && polls[1].revents != 0) return cancelled("the transport was stopped");
     if (ready > 0) return {};
     if (ready < 0 && errno != EINTR) return unavailable(errno_text("poll"));
+    if (left.count() <= 0) return unavailable("no answer within ", kPatience.count(), " ms");
   }
 }
 
-Result<Received> wait_for_packet(int socket, Packet::Kind kind) {
+Result<Received> wait_for_packet(int socket, int stop, Packet::Kind kind) {
   while (true) {
-    TUTTI_RETURN_IF_ERROR(wait_readable(socket));
+    TUTTI_RETURN_IF_ERROR(wait_readable(socket, stop));
     TUTTI_ASSIGN_OR_RETURN(auto received, receive_packet(socket));
     if (!received) continue;
     const Packet& packet = received->packet;
@@ -101,7 +103,7 @@ Status check_rings(const Received& welcome) {
   return check_memory_file(welcome.fds[0].get(), ring_file_bytes(ring_bytes));
 }
 
-Result<Joined> join_on(UniqueFd socket, const Identity& identity) {
+Result<Joined> join_on(UniqueFd socket, const Identity& identity, int stop) {
   Joined joined;
   joined.connector = true;
   TUTTI_ASSIGN_OR_RETURN(joined.peer, check_peer_user(socket.get()));
@@ -110,7 +112,7 @@ Result<Joined> join_on(UniqueFd socket, const Identity& identity) {
   TUTTI_RETURN_IF_ERROR(fill_random(hello.nonce));
   // Who refuses us may have hung up already; its reason is then still there to be read.
   (void)send_packet(socket.get(), hello);
-  TUTTI_ASSIGN_OR_RETURN(const Received challenge, wait_for_packet(socket.get(), Packet::kChallenge));
+  TUTTI_ASSIGN_OR_RETURN(const Received challenge, wait_for_packet(socket.get(), stop, Packet::kChallenge));
   const Digest expected = make_proof(identity.secret, "listener", hello, challenge.packet);
   if (!same_digest(expected, challenge.packet.proof)) {
     return Status(Code::kUnauthenticated,
@@ -121,7 +123,7 @@ Result<Joined> join_on(UniqueFd socket, const Identity& identity) {
   Packet proof = Packet::make(Packet::kProof);
   proof.proof = make_proof(identity.secret, "connector", hello, challenge.packet);
   TUTTI_RETURN_IF_ERROR(send_packet(socket.get(), proof));
-  TUTTI_ASSIGN_OR_RETURN(Received welcome, wait_for_packet(socket.get(), Packet::kWelcome));
+  TUTTI_ASSIGN_OR_RETURN(Received welcome, wait_for_packet(socket.get(), stop, Packet::kWelcome));
   TUTTI_RETURN_IF_ERROR(check_rings(welcome));
   joined.ring_bytes = welcome.packet.bytes;
   TUTTI_ASSIGN_OR_RETURN(joined.rings, Mapping::map(welcome.fds[0].get(), ring_file_bytes(joined.ring_bytes),
@@ -129,6 +131,76 @@ Result<Joined> join_on(UniqueFd socket, const Identity& identity) {
   joined.socket = std::move(socket);
   return joined;
 }
+
+// Room for so many packets and their descriptors, filled by one system call: fewer than asked for means that there
+// were no more.
+template <std::size_t kCount>
+class Slots {
+ public:
+  Slots() {
+    for (std::size_t i = 0; i < kCount; ++i) {
+      data_[i] = {.iov_base = &packets_[i], .iov_len = sizeof packets_[i]};
+      msghdr& message = messages_[i].msg_hdr;
+      message.msg_iov = &data_[i];
+      message.msg_iovlen = 1;
+      message.msg_control = controls_[i].bytes.data();
+      message.msg_controllen = controls_[i].bytes.size();
+    }
+  }
+
+  Result<std::size_t> receive(int socket) {
+    int count = 0;
+    bool reset = false;  // told first when the peer closed without reading; what it had sent is still there
+    do {
+      count = ::recvmmsg(socket, messages_.data(), kCount, MSG_DONTWAIT | MSG_CMSG_CLOEXEC, nullptr);
+    } while (count < 0 && (errno == EINTR || (errno == ECONNRESET && !std::exchange(reset, true))));
+    if (count >= 0) return static_cast<std::size_t>(count);
+    if (errno == EAGAIN || errno == EWOULDBLOCK) return std::size_t{0};
+    return unavailable(errno_text("unix socket"));
+  }
+
+  // Once for each that was received, since its descriptors go along.
+  Result<Received> take(std::size_t i) {
+    Received received{.packet = {}, .fds = take_descriptors(messages_[i].msg_hdr)};
+    const std::size_t size = messages_[i].msg_len;
+    if (size == 0) return unavailable("the connection was closed");
+    if (size == 1 && received.fds.empty()) {
+      received.packet = Packet::make(Packet::kBell);
+      return received;
+    }
+    const Packet& packet = packets_[i];
+    if (size != sizeof(Packet) || (messages_[i].msg_hdr.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0 ||
+        packet.magic != kMagic || packet.text_bytes > kMaxTaskBytes) {
+      return data_loss("a packet that is not ours");
+    }
+    received.packet = packet;
+    return received;
+  }
+
+ private:
+  struct Control {
+    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> bytes;
+  };
+  static std::vector<UniqueFd> take_descriptors(msghdr& message) {
+    std::vector<UniqueFd> fds;
+    for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr; header = CMSG_NXTHDR(&message, header)) {
+      if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
+      const std::size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+      for (std::size_t i = 0; i < count; ++i) {
+        int fd = -1;
+        std::memcpy(&fd, CMSG_DATA(header) + i * sizeof(int), sizeof fd);
+        fds.emplace_back(fd);
+      }
+    }
+    return fds;
+  }
+
+  // Not cleared: only what was received is read.
+  std::array<Packet, kCount> packets_;
+  std::array<Control, kCount> controls_;
+  std::array<iovec, kCount> data_{};
+  std::array<mmsghdr, kCount> messages_{};
+};
 
 }  // namespace
 
@@ -168,40 +240,25 @@ Status send_packet(int socket, const Packet& packet, std::optional<int> fd) {
 void ring_bell(int socket) { (void)::send(socket, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT); }
 
 Result<std::optional<Received>> receive_packet(int socket) {
-  Received received{};
-  iovec data{.iov_base = &received.packet, .iov_len = sizeof received.packet};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
-  msghdr message{};
-  message.msg_iov = &data;
-  message.msg_iovlen = 1;
-  message.msg_control = control.data();
-  message.msg_controllen = control.size();
-  ssize_t size = 0;
-  bool reset = false;  // told first when the peer closed without reading; what it had sent is still there
-  do {
-    size = ::recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-  } while (size < 0 && (errno == EINTR || (errno == ECONNRESET && !std::exchange(reset, true))));
-  if (size < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return std::optional<Received>();
-  if (size < 0) return unavailable(errno_text("unix socket"));
-  for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr; header = CMSG_NXTHDR(&message, header)) {
-    if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
-    const std::size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-    for (std::size_t i = 0; i < count; ++i) {
-      int fd = -1;
-      std::memcpy(&fd, CMSG_DATA(header) + i * sizeof(int), sizeof fd);
-      received.fds.emplace_back(fd);
-    }
-  }
-  if (size == 0) return unavailable("the connection was closed");
-  if (size == 1 && received.fds.empty()) {
-    received.packet = Packet::make(Packet::kBell);
-    return std::optional<Received>(std::move(received));
-  }
-  if (size != sizeof(Packet) || (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0 ||
-      received.packet.magic != kMagic || received.packet.text_bytes > kMaxTaskBytes) {
-    return data_loss("a packet that is not ours");
-  }
+  Slots<1> slots;
+  TUTTI_ASSIGN_OR_RETURN(const std::size_t count, slots.receive(socket));
+  if (count == 0) return std::optional<Received>();
+  TUTTI_ASSIGN_OR_RETURN(Received received, slots.take(0));
   return std::optional<Received>(std::move(received));
+}
+
+Batch receive_packets(int socket) {
+  Slots<kPacketsAtOnce> slots;
+  Batch batch;
+  const Result<std::size_t> count = slots.receive(socket);
+  if (!count.ok()) return {.packets = {}, .more = false, .end = count.status()};
+  batch.more = *count == kPacketsAtOnce;
+  for (std::size_t i = 0; i < *count; ++i) {
+    Result<Received> received = slots.take(i);  // also those after the end: their descriptors are to be closed
+    batch.end.update(received.ok() ? Status() : received.status());
+    if (batch.end.ok() && received->packet.kind != Packet::kBell) batch.packets.push_back(*std::move(received));
+  }
+  return batch;
 }
 
 void refuse(int socket, const Status& why) {
@@ -271,7 +328,7 @@ Result<Joined> Acceptance::finish() {
   return joined;
 }
 
-Result<Joined> join(const std::string& name, const Identity& identity) {
+Result<Joined> join(const std::string& name, const Identity& identity, int stop) {
   const std::string context = str_cat("shm to ", printable(name));
   const auto address = address_of(name);
   if (!address.ok()) return address.status();
@@ -279,7 +336,7 @@ Result<Joined> join(const std::string& name, const Identity& identity) {
   if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&(*address).first), (*address).second) != 0) {
     return unavailable(errno_text(context));
   }
-  auto joined = join_on(std::move(socket), identity);
+  auto joined = join_on(std::move(socket), identity, stop);
   if (!joined.ok()) return joined.status().with_context(context);
   return joined;
 }

@@ -15,7 +15,7 @@
 
 namespace tutti::shm {
 
-inline constexpr std::uint32_t kProtocolVersion = 1;
+inline constexpr std::uint32_t kProtocolVersion = 2;
 inline constexpr std::size_t kMaxTaskBytes = 512;
 
 // Everything that crosses the socket is one of these, whole. Fields that a kind does not use are 0.
@@ -56,6 +56,16 @@ Status send_packet(int socket, const Packet& packet, std::optional<int> fd = std
 void ring_bell(int socket);
 // Nothing: none there. kUnavailable: closed. kDataLoss: not a packet of ours. Never waits.
 Result<std::optional<Received>> receive_packet(int socket);
+
+// What one look at the socket has found. Bells have done their work and are left out.
+struct Batch {
+  std::vector<Received> packets;
+  bool more = false;  // there may be more to take
+  Status end;         // after the packets: as of receive_packet
+};
+// At most kPacketsAtOnce. Never waits.
+inline constexpr std::size_t kPacketsAtOnce = 4;
+Batch receive_packets(int socket);
 
 // Says why, as far as the socket takes it.
 void refuse(int socket, const Status& why);
@@ -108,8 +118,9 @@ class Acceptance {
   Packet challenge_{};
 };
 
-// The side that connects. Waits for the peer, at most five seconds a packet.
-Result<Joined> join(const std::string& name, const Identity& identity);
+// The side that connects. Waits for the peer, at most half a second a packet; kCancelled as soon as `stop`, a
+// descriptor, is readable (-1: none).
+Result<Joined> join(const std::string& name, const Identity& identity, int stop = -1);
 
 // A socket that listens under `name`.
 Result<UniqueFd> listen_on(const std::string& name);

@@ -11,6 +11,8 @@ namespace {
 constexpr std::size_t kAlignedFrom = 1024;
 // What is larger is not kept in the pool.
 constexpr std::size_t kMaxPooledBytes = std::size_t{1} << 20;
+// Read at a time of what nobody wants.
+constexpr std::size_t kSkipBytes = std::size_t{64} << 10;
 
 bool may_have_parts(MessageKind kind) { return kind == MessageKind::kCall || kind == MessageKind::kReply; }
 
@@ -64,7 +66,10 @@ Status MessageReader::next_stage(const Take& take) {
       break;
     case Stage::kInline:
       break;
+    case Stage::kSkip:
+      return skip_or_finish(take);
   }
+  if (stage_ == Stage::kSkip) return skip_or_finish(take);
   return begin_piece_or_finish(take);
 }
 
@@ -85,8 +90,10 @@ Status MessageReader::begin_inline() {
 
   std::uint64_t announced = 0;
   std::uint64_t size = 0;
+  std::uint64_t total = 0;
   for (PieceHeader& piece : message_.pieces) {
     if (piece.bytes == 0) return data_loss("an empty piece");
+    total = piece.bytes > ~total ? ~std::uint64_t{0} : total + piece.bytes;
     if (piece.segment != 0) continue;
     if (piece.bytes > header_.inline_bytes - announced) return data_loss("a piece of ", piece.bytes, " bytes too many");
     announced += piece.bytes;
@@ -97,13 +104,34 @@ Status MessageReader::begin_inline() {
   if (announced != header_.inline_bytes) {
     return data_loss("pieces of ", announced, " bytes in a message of ", header_.inline_bytes);
   }
-  if (size > 0) {
+  if (size > 0 && total <= max_bytes_) {
     message_.inline_data = (size <= kMaxPooledBytes ? memory_ : heap_allocator()).allocate(size);
-    if (!message_.inline_data) return resource_exhausted("no memory for a message of ", size, " bytes");
   }
   stage_ = Stage::kInline;
   next_piece_ = 0;
+  if (total > max_bytes_ || (size > 0 && !message_.inline_data)) begin_skip(total);
   return {};
+}
+
+// The references are given back by who takes the message.
+void MessageReader::begin_skip(std::uint64_t payload_bytes) {
+  stage_ = Stage::kSkip;
+  to_skip_ = header_.inline_bytes;
+  message_.refused_bytes = payload_bytes;
+  std::erase_if(message_.pieces, [](const PieceHeader& piece) { return piece.segment == 0; });
+}
+
+Status MessageReader::skip_or_finish(const Take& take) {
+  if (to_skip_ == 0) return finish(take);
+  description_.resize(kSkipBytes);
+  target_ = std::span(description_).first(std::min<std::uint64_t>(to_skip_, kSkipBytes));
+  to_skip_ -= target_.size();
+  return {};
+}
+
+Status MessageReader::finish(const Take& take) {
+  begin();
+  return take(std::exchange(message_, {}));
 }
 
 Status MessageReader::begin_piece_or_finish(const Take& take) {
@@ -113,8 +141,7 @@ Status MessageReader::begin_piece_or_finish(const Take& take) {
     target_ = {static_cast<std::byte*>(message_.inline_data->data()) + piece.offset, piece.bytes};
     return {};
   }
-  begin();
-  return take(std::exchange(message_, {}));
+  return finish(take);
 }
 
 }  // namespace tutti::shm

@@ -56,35 +56,42 @@ struct Message {
   std::string text;
   std::vector<PieceHeader> pieces;  // of those in the ring, `offset` is where they lie in `inline_data`
   BufferPtr inline_data;
+  // What of it was not taken in: then `pieces` are references only. Larger than is allowed, or than there is memory.
+  std::uint64_t refused_bytes = 0;
 };
 
 // Takes messages out of a ring, whole or in parts as they come. Used by one thread at a time.
 class MessageReader {
  public:
   using Take = std::function<Status(Message)>;
-  // `memory` outlives it and is where bytes go.
-  explicit MessageReader(Allocator& memory) : memory_(memory) { begin(); }
+  // `memory` outlives it and is where bytes go. Messages with more than `max_bytes` are refused.
+  MessageReader(Allocator& memory, std::uint64_t max_bytes) : memory_(memory), max_bytes_(max_bytes) { begin(); }
 
   // Reads what is available and gives each finished message to `take`. `progress` runs whenever a quarter of the ring
   // has been read. An error, the sender's or take's: the stream is lost.
   Status read(RingReader& ring, const Take& take, const std::function<void()>& progress);
 
  private:
-  enum class Stage { kHeader, kDescription, kInline };
+  enum class Stage { kHeader, kDescription, kInline, kSkip };
 
   void begin();
   Status next_stage(const Take& take);
   Status begin_description();
   Status begin_inline();
   Status begin_piece_or_finish(const Take& take);
+  void begin_skip(std::uint64_t payload_bytes);
+  Status skip_or_finish(const Take& take);
+  Status finish(const Take& take);
 
   Allocator& memory_;
+  const std::uint64_t max_bytes_;
   Stage stage_ = Stage::kHeader;
   std::span<std::byte> target_;  // still to be filled
   std::size_t unpublished_ = 0;
   MessageHeader header_{};
   std::vector<std::byte> description_;  // piece headers and text
   std::size_t next_piece_ = 0;
+  std::uint64_t to_skip_ = 0;
   Message message_;
 };
 

@@ -12,6 +12,11 @@ namespace {
 // From here on a copy into a segment and a reference to it cost less than two copies through the ring.
 constexpr std::size_t kCopyToSegmentFrom = std::size_t{32} << 10;
 
+// From here on a value that finds the segments full gets one for itself alone.
+constexpr std::size_t kOwnSegmentFrom = std::size_t{1} << 20;
+// What is written with the lock held, in capacities of the ring.
+constexpr std::uint64_t kRingsAtATime = 4;
+
 std::span<const std::byte> bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
 
 template <typename T>
@@ -57,7 +62,7 @@ class MessageSender::Packer {
   bool refer(const std::byte* data, std::size_t bytes, const std::shared_ptr<const void>& owner) {
     const auto place = sender_.pool_.find(data, bytes);
     if (!place || !sender_.announce(*place->segment)) return false;
-    const std::uint64_t loan = sender_.lend(owner);
+    const std::uint64_t loan = sender_.loans_.lend(owner);
     if (loan == 0) return false;
     message_.loans.push_back(loan);
     pieces_.push_back({.segment = place->segment->id, .offset = place->offset, .bytes = bytes, .loan = loan});
@@ -65,7 +70,8 @@ class MessageSender::Packer {
   }
 
   bool copy_and_refer(const Payload::Piece& piece) {
-    const BufferPtr copy = sender_.pool_.allocate_shared(piece.bytes.size());
+    BufferPtr copy = sender_.pool_.allocate_shared(piece.bytes.size());
+    if (!copy && piece.bytes.size() >= kOwnSegmentFrom) copy = sender_.pool_.allocate_once(piece.bytes.size());
     if (!copy) return false;
     std::memcpy(copy->data(), piece.bytes.data(), piece.bytes.size());
     return refer(static_cast<const std::byte*>(copy->data()), piece.bytes.size(), copy);
@@ -91,8 +97,8 @@ class MessageSender::Packer {
   bool last_is_small_ = false;
 };
 
-MessageSender::MessageSender(RingWriter ring, int socket, SegmentPool& pool)
-    : socket_(socket), pool_(pool), ring_(ring) {}
+MessageSender::MessageSender(RingWriter ring, int socket, SegmentPool& pool, Loans& loans)
+    : socket_(socket), pool_(pool), loans_(loans), ring_(ring) {}
 
 Status MessageSender::send(MessageKind kind, std::uint64_t id, const Status& status, std::string_view text,
                            const Payload& payload) {
@@ -110,9 +116,10 @@ Status MessageSender::enqueue(OutMessage& message, bool bounded) {
   Status status;
   {
     MutexLock lock(mu_);
-    if (closed_) return unavailable("the connection is closed");
     const std::size_t max_messages = bounded ? kMaxQueuedMessages : 2 * kMaxQueuedMessages;
-    if (queue_.size() >= max_messages || (!queue_.empty() && queued_bytes_ + message.bytes > kMaxQueuedBytes)) {
+    if (closed_) {
+      status = unavailable("the connection is closed");
+    } else if (queue_.size() >= max_messages || (!queue_.empty() && queued_bytes_ + message.bytes > kMaxQueuedBytes)) {
       status = resource_exhausted(queue_.size(), " messages with ", queued_bytes_,
                                   " bytes wait to be sent already; this one of ", message.bytes, " bytes was not sent");
     } else {
@@ -122,7 +129,7 @@ Status MessageSender::enqueue(OutMessage& message, bool bounded) {
     }
   }
   if (wake) ring_bell(socket_);
-  if (status.code() == Code::kResourceExhausted) take_back(message);
+  take_back(message);  // unless it is in the queue now
   return status;
 }
 
@@ -141,6 +148,7 @@ Status MessageSender::flush() {
 
 Status MessageSender::write_queue(std::vector<OutMessage>& finished, bool& wake) {
   if (!ring_.refresh()) return data_loss("a ring whose reader is ahead of its writer");
+  const std::uint64_t enough = ring_.written() + kRingsAtATime * ring_.capacity();
   while (!queue_.empty()) {
     if (write_message(queue_.front())) {
       queued_bytes_ -= queue_.front().bytes;
@@ -152,6 +160,9 @@ Status MessageSender::write_queue(std::vector<OutMessage>& finished, bool& wake)
     ring_.wait_for_room();
     if (!ring_.refresh()) return data_loss("a ring whose reader is ahead of its writer");
     if (ring_.room() == 0) break;
+    // Others who want to send have waited for the lock long enough. The reader still has something to read, so it will
+    // see that we wait.
+    if (ring_.written() >= enough && ring_.room() < ring_.capacity()) break;
     ring_.stop_waiting();
   }
   ring_.publish();
@@ -193,7 +204,7 @@ Status MessageSender::cancel_call(std::uint64_t id) {
 }
 
 bool MessageSender::announce(const Segment& segment) {
-  MutexLock lock(loans_mu_);
+  MutexLock lock(announced_mu_);
   if (announced_.contains(segment.id)) return true;
   Packet packet = Packet::make(Packet::kSegment);
   packet.id = segment.id;
@@ -206,50 +217,29 @@ bool MessageSender::announce(const Segment& segment) {
 
 Status MessageSender::forget_segment(std::uint64_t id) {
   {
-    MutexLock lock(loans_mu_);
+    MutexLock lock(announced_mu_);
     if (announced_.erase(id) == 0) return {};
   }
   return send(MessageKind::kForget, id);
 }
 
-// 0: not lent.
-std::uint64_t MessageSender::lend(std::shared_ptr<const void> owner) {
-  MutexLock lock(loans_mu_);
-  if (no_loans_ || loans_.size() >= kMaxLoans) return 0;
-  const std::uint64_t loan = next_loan_++;
-  loans_.emplace(loan, std::move(owner));
-  return loan;
-}
-
-Status MessageSender::release(std::uint64_t loan) {
-  std::shared_ptr<const void> returned;  // dropped without the lock
-  MutexLock lock(loans_mu_);
-  const auto found = loans_.find(loan);
-  if (found == loans_.end()) {
-    if (no_loans_) return {};
-    return data_loss("loan ", loan, " given back that was not made");
-  }
-  returned = std::move(found->second);
-  loans_.erase(found);
-  return {};
-}
-
 void MessageSender::take_back(const OutMessage& message) {
-  for (const std::uint64_t loan : message.loans) (void)release(loan);
+  for (const std::uint64_t loan : message.loans) (void)loans_.release(loan);
 }
 
 void MessageSender::close() {
   std::deque<OutMessage> queue;
-  std::unordered_map<std::uint64_t, std::shared_ptr<const void>> loans;
   {
     MutexLock lock(mu_);
     closed_ = true;
     queue.swap(queue_);
     queued_bytes_ = 0;
+    ring_.close();
   }
-  MutexLock lock(loans_mu_);
-  no_loans_ = true;
-  loans.swap(loans_);
+  ring_bell(socket_);
+  for (const OutMessage& message : queue) {
+    if (message.part == 0 && message.offset == 0) take_back(message);
+  }
 }
 
 }  // namespace tutti::shm

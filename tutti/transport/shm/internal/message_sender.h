@@ -6,12 +6,12 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
 #include "tutti/core/mutex.h"
 #include "tutti/core/payload.h"
+#include "tutti/transport/shm/internal/loans.h"
 #include "tutti/transport/shm/internal/message.h"
 #include "tutti/transport/shm/internal/segment_pool.h"
 
@@ -20,18 +20,16 @@ namespace tutti::shm {
 // Sends without ever waiting: what does not fit in the ring is queued, and goes on when the peer has made room
 // (flush). The queue holds references to payloads, at most kMaxQueuedBytes and kMaxQueuedMessages of them.
 //
-// A piece that lies in one of our segments is lent: its owner is kept until the peer's release or the end of the
-// connection. Large ones from elsewhere are copied into a segment first; when the segments are full, or kMaxLoans are
-// out already, bytes go through the ring. Thread-safe; owners are dropped with no lock held.
+// A piece that lies in one of our segments is lent: its owner is kept in the loans. Large ones from elsewhere are
+// copied into a segment first; when the segments are full, or too many loans are out already, bytes go through the
+// ring. Thread-safe; owners are dropped with no lock held.
 class MessageSender {
  public:
   static constexpr std::size_t kMaxQueuedBytes = std::size_t{1} << 30;
   static constexpr std::size_t kMaxQueuedMessages = std::size_t{1} << 16;
-  // All lie in segments, whose size is what bounds the memory.
-  static constexpr std::size_t kMaxLoans = std::size_t{1} << 18;
 
-  // `socket` and `pool` outlive it.
-  MessageSender(RingWriter ring, int socket, SegmentPool& pool);
+  // `socket`, `pool` and `loans` outlive it.
+  MessageSender(RingWriter ring, int socket, SegmentPool& pool, Loans& loans);
 
   // kResourceExhausted: too much is queued, nothing was sent. Other errors: the connection is lost.
   Status send(MessageKind kind, std::uint64_t id, const Status& status, std::string_view text, const Payload& payload);
@@ -40,11 +38,9 @@ class MessageSender {
   Status cancel_call(std::uint64_t id);
   // Tells the peer, if it has seen the segment.
   Status forget_segment(std::uint64_t id);
-  // The peer has given a loan back. kDataLoss: there is none.
-  Status release(std::uint64_t loan);
   // Continues with the queue.
   Status flush();
-  // Drops the queue and the loans. Nothing is sent any more.
+  // Drops the queue and tells the peer that nothing is sent any more.
   void close();
 
  private:
@@ -61,7 +57,7 @@ class MessageSender {
   class Packer;
 
   bool announce(const Segment& segment);
-  std::uint64_t lend(std::shared_ptr<const void> owner);
+  // Of a message that the peer has seen nothing of.
   void take_back(const OutMessage& message);
   Status enqueue(OutMessage& message, bool bounded);
   Status write_queue(std::vector<OutMessage>& finished, bool& wake) TUTTI_REQUIRES(mu_);
@@ -69,6 +65,7 @@ class MessageSender {
 
   const int socket_;
   SegmentPool& pool_;
+  Loans& loans_;
 
   Mutex mu_;
   RingWriter ring_ TUTTI_GUARDED_BY(mu_);
@@ -76,12 +73,9 @@ class MessageSender {
   std::size_t queued_bytes_ TUTTI_GUARDED_BY(mu_) = 0;
   bool closed_ TUTTI_GUARDED_BY(mu_) = false;
 
-  Mutex loans_mu_;
-  std::uint64_t next_loan_ TUTTI_GUARDED_BY(loans_mu_) = 1;
-  bool no_loans_ TUTTI_GUARDED_BY(loans_mu_) = false;
-  std::unordered_map<std::uint64_t, std::shared_ptr<const void>> loans_ TUTTI_GUARDED_BY(loans_mu_);
+  Mutex announced_mu_;
   // Segments whose descriptor the peer has.
-  std::unordered_set<std::uint64_t> announced_ TUTTI_GUARDED_BY(loans_mu_);
+  std::unordered_set<std::uint64_t> announced_ TUTTI_GUARDED_BY(announced_mu_);
 };
 
 }  // namespace tutti::shm

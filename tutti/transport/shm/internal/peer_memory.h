@@ -8,6 +8,7 @@
 
 #include "tutti/core/mutex.h"
 #include "tutti/transport/shm/internal/files.h"
+#include "tutti/transport/shm/internal/handshake.h"
 #include "tutti/transport/shm/internal/message.h"
 
 namespace tutti::shm {
@@ -18,9 +19,9 @@ class PeerMemory {
   // `socket` outlives it.
   explicit PeerMemory(int socket) : socket_(socket) {}
 
-  // Takes in all packets there are; bells have done their work by then. kUnavailable: the peer has closed. Other
-  // errors: it is not to be trusted.
-  Status receive();
+  // Takes in packets, at most some dozens; `more`: call it again, after others had their turn. kUnavailable: the peer
+  // has closed. Other errors: it is not to be trusted.
+  Status receive(bool& more);
   struct Place {
     std::shared_ptr<Mapping> mapping;
     std::span<const std::byte> bytes;
@@ -30,10 +31,13 @@ class PeerMemory {
   Status forget(std::uint64_t segment);
 
  private:
-  Status receive_locked() TUTTI_REQUIRES(mu_);
+  // Whether there may be more.
+  bool receive_locked(std::size_t max_packets) TUTTI_REQUIRES(mu_);
+  Status add(const Received& received) TUTTI_REQUIRES(mu_);
 
   const int socket_;
   Mutex mu_;
+  std::uint64_t mapped_bytes_ TUTTI_GUARDED_BY(mu_) = 0;
   Status closed_ TUTTI_GUARDED_BY(mu_);  // the first error
   std::unordered_map<std::uint64_t, std::shared_ptr<Mapping>> segments_ TUTTI_GUARDED_BY(mu_);
 };

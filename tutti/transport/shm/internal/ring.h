@@ -20,6 +20,7 @@ namespace tutti::shm {
 
 struct RingControl {
   alignas(64) std::atomic<std::uint64_t> tail;           // bytes written so far; by the writer
+  std::atomic<std::uint32_t> writer_closed;              // the connection is over; by the writer
   alignas(64) std::atomic<std::uint64_t> head;           // bytes read so far; by the reader
   alignas(64) std::atomic<std::uint32_t> reader_sleeps;  // set by the reader, cleared by either
   alignas(64) std::atomic<std::uint32_t> writer_waits;   // set by the writer, cleared by either
@@ -49,6 +50,8 @@ class RingWriter {
   bool refresh();
   // As of the last refresh.
   std::size_t room() const { return ring_.capacity - (tail_ - head_); }
+  std::size_t capacity() const { return ring_.capacity; }
+  std::uint64_t written() const { return tail_; }
   // REQUIRES: bytes.size() <= room(). Not seen by the reader before publish().
   void write(std::span<const std::byte> bytes);
   void publish() { ring_.control->tail.store(tail_, std::memory_order_seq_cst); }
@@ -57,6 +60,8 @@ class RingWriter {
   // Asks to be woken when there is room. Look at refresh() and room() once more afterwards.
   void wait_for_room();
   void stop_waiting() { ring_.control->writer_waits.store(0, std::memory_order_relaxed); }
+  // Nothing more will come. Wake the reader afterwards.
+  void close() { ring_.control->writer_closed.store(1, std::memory_order_seq_cst); }
 
  private:
   Ring ring_;
@@ -82,6 +87,8 @@ class RingReader {
   // Asks to be woken. Look at refresh() and available() once more afterwards.
   void sleep();
   void stop_sleeping() { ring_.control->reader_sleeps.store(0, std::memory_order_relaxed); }
+  // Whether the writer has ended the connection.
+  bool writer_closed() const { return ring_.control->writer_closed.load(std::memory_order_seq_cst) != 0; }
   std::size_t capacity() const { return ring_.capacity; }
 
  private:

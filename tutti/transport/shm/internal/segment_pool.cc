@@ -5,7 +5,6 @@
 #include <map>
 #include <utility>
 
-#include "tutti/core/mutex.h"
 #include "tutti/core/size_classes.h"
 
 namespace tutti::shm {
@@ -14,6 +13,10 @@ namespace {
 // Untouched pages cost nothing, but every segment costs two descriptors and, at each peer, a mapping.
 constexpr std::size_t kSegmentBytes = std::size_t{64} << 20;
 constexpr std::size_t kPageBytes = 4096;
+// Each is a descriptor, of which a process may have a thousand.
+constexpr int kMaxSegmentsForOne = 64;
+
+constexpr std::size_t whole_pages(std::size_t bytes) { return (bytes + kPageBytes - 1) / kPageBytes * kPageBytes; }
 
 }  // namespace
 
@@ -22,6 +25,7 @@ class SegmentPool::Core : public std::enable_shared_from_this<Core> {
   explicit Core(std::size_t limit_bytes) : limit_bytes_(std::min(limit_bytes, size_classes::kMaxBytes)) {}
 
   BufferPtr allocate(std::size_t bytes);
+  BufferPtr allocate_once(std::size_t bytes);
   AllocatorStats stats() const {
     MutexLock lock(mu_);
     return stats_;
@@ -43,13 +47,16 @@ class SegmentPool::Core : public std::enable_shared_from_this<Core> {
     std::byte* data = nullptr;
   };
   class SharedBuffer;
+  class OnceBuffer;
 
   std::optional<Block> take(int size_class, std::vector<std::uint64_t>& dropped) TUTTI_REQUIRES(mu_);
   std::optional<Block> cut(std::size_t bytes) TUTTI_REQUIRES(mu_);
   bool add_space(std::size_t bytes, std::vector<std::uint64_t>& dropped) TUTTI_REQUIRES(mu_);
   bool forget_free_blocks_of_unused_spaces() TUTTI_REQUIRES(mu_);
   void drop_unused(std::size_t wanted, std::vector<std::uint64_t>& dropped) TUTTI_REQUIRES(mu_);
+  Space* make_space(std::size_t bytes) TUTTI_REQUIRES(mu_);
   void give_back(Block block, int size_class);
+  void drop_once(Block block);
 
   const std::size_t limit_bytes_;
   mutable Mutex mu_;
@@ -57,7 +64,10 @@ class SegmentPool::Core : public std::enable_shared_from_this<Core> {
   std::map<const std::byte*, Space> spaces_ TUTTI_GUARDED_BY(mu_);  // by where they begin
   std::array<std::vector<Block>, size_classes::kCount> free_ TUTTI_GUARDED_BY(mu_);
   std::uint64_t next_id_ TUTTI_GUARDED_BY(mu_) = 1;
-  AllocatorStats stats_ TUTTI_GUARDED_BY(mu_);
+  // Segments for one block.
+  int once_count_ TUTTI_GUARDED_BY(mu_) = 0;
+  std::size_t once_bytes_ TUTTI_GUARDED_BY(mu_) = 0;
+  AllocatorStats stats_ TUTTI_GUARDED_BY(mu_);  // bytes_reserved: without those
 };
 
 class SegmentPool::Core::SharedBuffer : public Buffer {
@@ -71,6 +81,52 @@ class SegmentPool::Core::SharedBuffer : public Buffer {
   const Block block_;
   const int size_class_;
 };
+
+class SegmentPool::Core::OnceBuffer : public Buffer {
+ public:
+  OnceBuffer(std::shared_ptr<Core> core, Block block, std::size_t bytes)
+      : Buffer(block.data, bytes), core_(std::move(core)), block_(block) {}
+  ~OnceBuffer() override { core_->drop_once(block_); }
+
+ private:
+  const std::shared_ptr<Core> core_;
+  const Block block_;
+};
+
+BufferPtr SegmentPool::Core::allocate_once(std::size_t bytes) {
+  const std::size_t pages = whole_pages(bytes);
+  Block block;
+  {
+    MutexLock lock(mu_);
+    if (once_count_ >= kMaxSegmentsForOne || pages > limit_bytes_ - once_bytes_) return nullptr;
+    block.space = make_space(pages);
+    if (block.space == nullptr) return nullptr;
+    block.data = block.space->segment->mapping->data();
+    block.space->used = pages;
+    block.space->lent = 1;
+    ++once_count_;
+    once_bytes_ += pages;
+    ++stats_.allocations;
+    stats_.bytes_in_use += static_cast<std::int64_t>(pages);
+    stats_.peak_bytes_in_use = std::max(stats_.peak_bytes_in_use, stats_.bytes_in_use);
+  }
+  return std::make_shared<OnceBuffer>(shared_from_this(), block, bytes);
+}
+
+void SegmentPool::Core::drop_once(Block block) {
+  std::shared_ptr<Segment> segment;  // unmapped without the lock
+  Dropped tell;
+  {
+    MutexLock lock(mu_);
+    segment = std::move(block.space->segment);
+    spaces_.erase(segment->mapping->data());
+    --once_count_;
+    once_bytes_ -= segment->mapping->bytes();
+    stats_.bytes_in_use -= static_cast<std::int64_t>(segment->mapping->bytes());
+    tell = dropped_;
+  }
+  if (tell) tell({segment->id});
+}
 
 BufferPtr SegmentPool::Core::allocate(std::size_t bytes) {
   if (bytes > limit_bytes_) return nullptr;
@@ -112,6 +168,8 @@ std::optional<SegmentPool::Core::Block> SegmentPool::Core::take(int size_class, 
 
 std::optional<SegmentPool::Core::Block> SegmentPool::Core::cut(std::size_t bytes) {
   for (auto& [begin, space] : spaces_) {
+    // Small blocks in one that was made for a large one would keep it from being used for such again.
+    if (space.segment->mapping->bytes() > kSegmentBytes && bytes <= kSegmentBytes / 2) continue;
     if (space.segment->mapping->bytes() - space.used < bytes) continue;
     const Block block{&space, space.segment->mapping->data() + space.used};
     space.used += bytes;
@@ -134,25 +192,29 @@ bool SegmentPool::Core::forget_free_blocks_of_unused_spaces() {
 }
 
 bool SegmentPool::Core::add_space(std::size_t bytes, std::vector<std::uint64_t>& dropped) {
-  const std::size_t whole_pages = (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
-  std::size_t wanted = std::max(whole_pages, std::min(kSegmentBytes, limit_bytes_));
+  std::size_t wanted = std::max(whole_pages(bytes), std::min(kSegmentBytes, limit_bytes_));
   if (static_cast<std::size_t>(stats_.bytes_reserved) + wanted > limit_bytes_) drop_unused(wanted, dropped);
-  if (static_cast<std::size_t>(stats_.bytes_reserved) + wanted > limit_bytes_) wanted = whole_pages;
+  if (static_cast<std::size_t>(stats_.bytes_reserved) + wanted > limit_bytes_) wanted = whole_pages(bytes);
   if (static_cast<std::size_t>(stats_.bytes_reserved) + wanted > limit_bytes_) return false;
+  if (make_space(wanted) == nullptr) return false;
+  stats_.bytes_reserved += static_cast<std::int64_t>(wanted);
+  return true;
+}
+
+// Null: the system has no more.
+SegmentPool::Core::Space* SegmentPool::Core::make_space(std::size_t bytes) {
   ++stats_.system_allocations;
-  auto fd = make_memory_file("tutti-segment", wanted);
-  if (!fd.ok()) return false;
-  auto mapping = Mapping::map(fd->get(), wanted, Mapping::Access::kReadWrite);
-  if (!mapping.ok()) return false;
+  auto fd = make_memory_file("tutti-segment", bytes);
+  if (!fd.ok()) return nullptr;
+  auto mapping = Mapping::map(fd->get(), bytes, Mapping::Access::kReadWrite);
+  if (!mapping.ok()) return nullptr;
   seal_against_writers(fd->get());
   auto segment = std::make_shared<Segment>();
   segment->id = next_id_++;
   segment->fd = *std::move(fd);
   segment->mapping = *std::move(mapping);
-  stats_.bytes_reserved += static_cast<std::int64_t>(wanted);
   const std::byte* begin = segment->mapping->data();
-  spaces_.emplace(begin, Space{.segment = std::move(segment)});
-  return true;
+  return &spaces_.emplace(begin, Space{.segment = std::move(segment)}).first->second;
 }
 
 // REQUIRES: forget_free_blocks_of_unused_spaces() has been called since the last change.
@@ -200,10 +262,17 @@ BufferPtr SegmentPool::allocate(std::size_t bytes) {
 
 BufferPtr SegmentPool::allocate_shared(std::size_t bytes) { return core_->allocate(bytes); }
 
+BufferPtr SegmentPool::allocate_once(std::size_t bytes) { return core_->allocate_once(bytes); }
+
 AllocatorStats SegmentPool::stats() const { return core_->stats(); }
 
 std::optional<SegmentPool::Place> SegmentPool::find(const std::byte* data, std::size_t bytes) const {
   return core_->find(data, bytes);
+}
+
+void SegmentPool::keep(std::shared_ptr<const void> owner) {
+  MutexLock lock(kept_mu_);
+  kept_.push_back(std::move(owner));
 }
 
 void SegmentPool::set_dropped(Dropped dropped) { core_->set_dropped(std::move(dropped)); }

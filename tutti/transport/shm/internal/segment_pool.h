@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tutti/core/allocator.h"
+#include "tutti/core/mutex.h"
 #include "tutti/transport/shm/internal/files.h"
 
 namespace tutti::shm {
@@ -33,6 +34,8 @@ class SegmentPool : public Allocator {
   BufferPtr allocate(std::size_t bytes) override;
   // From a segment; null when they are full.
   BufferPtr allocate_shared(std::size_t bytes);
+  // From a segment of its own that goes with it; null when those have `limit_bytes` together, or are too many.
+  BufferPtr allocate_once(std::size_t bytes);
   AllocatorStats stats() const override;
 
   struct Place {
@@ -42,6 +45,9 @@ class SegmentPool : public Allocator {
   // Where these bytes lie, if wholly in one of our segments.
   std::optional<Place> find(const std::byte* data, std::size_t bytes) const;
 
+  // Drops it when the pool goes: until then its memory is not used for anything else.
+  void keep(std::shared_ptr<const void> owner);
+
   // Told, with no lock held, which segments were given up. Null: nobody is told any more.
   void set_dropped(Dropped dropped);
 
@@ -49,6 +55,8 @@ class SegmentPool : public Allocator {
   class Core;
   const std::unique_ptr<Allocator> small_;  // what is too small to be worth a reference
   const std::shared_ptr<Core> core_;        // shared with the buffers
+  Mutex kept_mu_;
+  std::vector<std::shared_ptr<const void>> kept_ TUTTI_GUARDED_BY(kept_mu_);
 };
 
 // What is smaller is copied into messages rather than referred to.
