@@ -226,6 +226,45 @@ TEST_F(PeersTest, ADeadPeerIsLostAtOnceAndFoundAgain) {
   EXPECT_EQ(peers_->state(kPs), PeerState::kAlive);
 }
 
+TEST_F(PeersTest, ACallToALostPeerFindsOutThatItIsBack) {
+  start();
+  call();
+  plain_->failure = unavailable("cannot connect; the call was not sent");
+  EXPECT_EQ((*call())->code(), Code::kUnavailable);
+  clock_.advance(10s);
+  const std::size_t dialled = dialled_.size();
+  EXPECT_EQ((*call())->code(), Code::kUnavailable);
+  EXPECT_EQ(dialled_.size(), dialled + 1) << "over a new connection: an old one repeats what it found before";
+  plain_->failure = {};
+  peer_.restart(2);
+  peer_.held.clear();
+  const auto result = call();
+  EXPECT_FALSE(result->has_value()) << (*result)->to_string();
+  EXPECT_EQ(peer_.held.size(), 1u) << "it was sent, and the news of the restart did not end it";
+  ASSERT_EQ(gone_.size(), 2u);
+  EXPECT_EQ(gone_[1].second.code(), Code::kAborted);
+}
+
+TEST_F(PeersTest, ACallThatWaitsForALostPeerIsBoundedAndMayBeCancelled) {
+  start();
+  call();
+  plain_->failure = unavailable("cannot connect; the call was not sent");
+  EXPECT_EQ((*call())->code(), Code::kUnavailable);
+  plain_->failure = {};
+  plain_->silent = true;  // it takes connections, and says nothing
+  Cancellation cancellation;
+  const auto first = call(&cancellation);
+  const auto second = call();
+  EXPECT_FALSE(first->has_value());
+  cancellation.cancel(cancelled("enough"));
+  ASSERT_TRUE(first->has_value());
+  EXPECT_EQ((*first)->code(), Code::kCancelled);
+  EXPECT_FALSE(second->has_value());
+  peers_->stop(unavailable("we stop"));
+  ASSERT_TRUE(second->has_value());
+  EXPECT_EQ((*second)->message(), "we stop");
+}
+
 TEST_F(PeersTest, AMissingPeerIsSaidOnce) {
   start();
   plain_->failure = unavailable("name lookup failed; the call was not sent");
