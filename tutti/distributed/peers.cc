@@ -94,7 +94,7 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
 
   void heard(const std::string& task, std::uint64_t incarnation) {
     if (!peers_.contains(task)) return;  // a task of another cluster, or none
-    feed([&](TimePoint now) TUTTI_NO_THREAD_SAFETY_ANALYSIS { return health_.heard(task, incarnation, now); });
+    heard_of(task, incarnation);
   }
 
   PeerState state(const std::string& task) const {
@@ -155,6 +155,8 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
     bool asking = false;         // a hello or a heartbeat is on its way
     bool asking_afresh = false;  // and over a connection that was begun for it
     bool silent = false;         // lost, but somebody takes connections there: a stopped process, a host that is off
+    bool broke = false;          // a way to it, since it was last heard of
+    bool plain_failed = false;   // the plain way could not be begun; it pauses before it tries again
     bool found_said = false;
     Status loss;  // the last one
     bool watched = false;
@@ -240,6 +242,7 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
   void lost(const PeerEvent& event) {
     std::set<std::shared_ptr<Call>> calls;
     std::shared_ptr<Channel> fast;
+    bool silent = false;
     {
       MutexLock lock(mu_);
       Peer& peer = *peers_.at(event.task);
@@ -250,11 +253,14 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
       if (!restarted) peer.greeted = 0;
       peer.found_said = false;
       peer.loss = event.cause;
-      peer.silent = peer.asking;  // the question that it did not answer; a refused one has ended
+      // Lost while a question is open: it did not answer. One that was refused has ended.
+      silent = peer.silent = !restarted && peer.asking;
     }
     say(event.cause.message());
-    if (options_.gone) options_.gone(event.task, event.cause);
+    const bool restarted = event.kind == PeerEvent::Kind::kRestarted;
+    if (options_.gone) options_.gone(event.task, event.cause, restarted ? event.incarnation : 0);
     for (const auto& call : calls) call->cancellation.cancel(event.cause);
+    if (silent) end_waits(event.task);
   }
 
   std::shared_ptr<Channel> plain(Peer& peer) TUTTI_REQUIRES(mu_) {
@@ -352,13 +358,19 @@ Result<std::shared_ptr<WorkerInterface>> Peers::Impl::worker(const std::string& 
 
 void Peers::Impl::call(const std::string& task, std::string_view method, Payload request, const CallOptions& options,
                        Channel::Done done) {
-  bool lost = false;
+  bool doubted = false;
   {
     MutexLock lock(mu_);
-    // One that is silent is not asked for each call anew: it would wait for as long as it takes to call it silent.
-    lost = !options.wait_for_ready && health_.state(task) == PeerState::kLost && !peers_.at(task)->silent;
+    const Peer& peer = *peers_.at(task);
+    const PeerState state = health_.state(task);
+    // One that is silent is not asked for each call anew: it would wait for as long as it takes to call it silent. Nor
+    // does a call go to one whose way just broke: if it was restarted, the news of that would end the call.
+    const bool there = state == PeerState::kAlive || state == PeerState::kSuspected;
+    doubted = !options.wait_for_ready && ((state == PeerState::kLost && !peer.silent) ||
+                                          (state == PeerState::kSuspected && peer.broke && !peer.foreign) ||
+                                          (there && !peer.fast && peer.plain_failed));
   }
-  if (!lost) return send(task, method, std::move(request), options, std::move(done));
+  if (!doubted) return send(task, method, std::move(request), options, std::move(done));
   auto retry = [self = shared_from_this(), task, method = std::string(method), request = std::move(request), options,
                 done = std::move(done)]() mutable {
     self->send(task, method, std::move(request), options, std::move(done));
@@ -471,7 +483,9 @@ void Peers::Impl::call_ended(const std::string& task, const std::shared_ptr<Call
   bool ours = false;
   {
     MutexLock lock(mu_);
-    ours = peers_.at(task)->calls.erase(call) != 0;
+    Peer& peer = *peers_.at(task);
+    ours = peer.calls.erase(call) != 0;
+    if (ours && status.code() == Code::kUnavailable) peer.broke = true;
   }
   // Ended by the way itself: find out at once whether the peer lives.
   if (ours && status.code() == Code::kUnavailable) {
@@ -495,6 +509,10 @@ void Peers::Impl::status_seen(const std::string& task, const Payload& bytes) {
 
 // Calls that waited for it go on after the news was told: that of a restart would end them.
 void Peers::Impl::heard_of(const std::string& task, std::uint64_t incarnation) {
+  {
+    MutexLock lock(mu_);
+    peers_.at(task)->broke = false;
+  }
   feed([&](TimePoint now) TUTTI_NO_THREAD_SAFETY_ANALYSIS { return health_.heard(task, incarnation, now); },
        [this, task] { end_waits(task); });
 }
@@ -517,8 +535,8 @@ void Peers::Impl::ask(const std::string& task) {
     foreign = peer.foreign;
     fast = greeted && peer.fast;
     // A way that failed pauses before it connects again, and until then repeats what it found before.
-    peer.asking_afresh =
-        !peer.waiters.empty() && peer.calls.empty() && !fast && health_.state(task) == PeerState::kLost;
+    peer.asking_afresh = !peer.waiters.empty() && peer.calls.empty() && !fast &&
+                         (peer.plain_failed || health_.state(task) == PeerState::kLost);
     if (peer.asking_afresh) old = std::move(peer.plain);
     channel = fast ? peer.fast : plain(peer);
   }
@@ -576,6 +594,7 @@ void Peers::Impl::greeted(const std::string& task, const HelloReply& reply) {
     MutexLock lock(mu_);
     Peer& peer = *peers_.at(task);
     peer.asking = false;
+    peer.plain_failed = false;
     peer.greeted = reply.incarnation;
     const bool has_fast = peer.fast && peer.fast_to == reply.incarnation;
     want_fast = stopped_.ok() && options_.dial_fast && !reply.shm_name.empty() && reply.host_id == options_.host_id &&
@@ -621,6 +640,7 @@ void Peers::Impl::fast_lost(const std::string& task, std::uint64_t number) {
     ++peer.fast_number;
     fast = std::move(peer.fast);
     peer.greeted = 0;
+    peer.broke = true;
   }
   feed([&](TimePoint now) TUTTI_NO_THREAD_SAFETY_ANALYSIS { return health_.connection_closed(task, now); });
 }
@@ -643,7 +663,10 @@ void Peers::Impl::send_heartbeat(const std::string& task, const std::shared_ptr<
                     }
                     if (!status.ok() && !silent && fast && peer.fast.get() == asked) dropped = std::move(peer.fast);
                   }
-                  if (silent) return self->tick();
+                  if (silent) {
+                    self->tick();
+                    return self->end_waits(task);
+                  }
                   if (!status.ok() && !fast) return self->ask_failed(task, status);
                   if (status.ok()) return self->heard_of(task, reply.incarnation);
                   self->feed([&](TimePoint now)
@@ -661,6 +684,7 @@ void Peers::Impl::get_status(const std::string& task, const std::shared_ptr<Chan
                   {
                     MutexLock lock(self->mu_);
                     self->peers_.at(task)->asking = false;
+                    self->peers_.at(task)->plain_failed = false;
                   }
                   const std::uint64_t incarnation = reply.devices.empty() ? 1 : reply.devices.front().incarnation;
                   self->heard_of(task, incarnation);
@@ -678,6 +702,7 @@ void Peers::Impl::ask_failed(const std::string& task, const Status& status) {
     peer.greeted = 0;
     peer.foreign = false;  // whoever comes next may be another program
     peer.silent = silent;
+    peer.plain_failed = !silent;
     // Those who wait came while this question was on its way, perhaps too early.
     again = !silent && !peer.waiters.empty() && !peer.asking_afresh && peer.calls.empty();
   }
