@@ -98,6 +98,14 @@ TEST_F(MasterTest, CreatingEndsByDeadlineOrCancellation) {
   EXPECT_STATUS(status, Code::kDeadlineExceeded, kPs0 + " (connection refused), " + kPs1);
   EXPECT_STATUS(status, Code::kDeadlineExceeded, "2500 ms");
 
+  SessionConfig config;
+  config.operation_timeout = std::chrono::milliseconds(700);
+  auto limited = create_async(config);
+  clock_.advance(std::chrono::milliseconds(699));
+  EXPECT_FALSE(limited.is_there());
+  clock_.advance(std::chrono::milliseconds(1));
+  EXPECT_STATUS(limited.status(), Code::kDeadlineExceeded, kPs0 + " (connection refused), " + kPs1);
+
   Cancellation cancellation;
   auto cancelled_one = create_async({}, {.cancellation = &cancellation});
   cancellation.cancel(cancelled("the client went away"));

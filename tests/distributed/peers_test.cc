@@ -113,7 +113,10 @@ class PeersTest : public testing::Test {
       fast_lost_ = std::move(on_lost);
       return Result<std::shared_ptr<Channel>>(fast_);
     };
-    options.gone = [this](const std::string& task, const Status& cause) { gone_.emplace_back(task, cause); };
+    options.gone = [this](const std::string& task, const Status& cause, std::uint64_t incarnation) {
+      gone_.emplace_back(task, cause);
+      EXPECT_EQ(incarnation != 0, cause.code() == Code::kAborted) << incarnation;
+    };
     options.log = [this](const std::string& line) { lines_.push_back(line); };
     peers_ = std::make_unique<Peers>(std::move(options));
   }
@@ -226,6 +229,45 @@ TEST_F(PeersTest, ADeadPeerIsLostAtOnceAndFoundAgain) {
   EXPECT_EQ(peers_->state(kPs), PeerState::kAlive);
 }
 
+TEST_F(PeersTest, ACallToALostPeerFindsOutThatItIsBack) {
+  start();
+  call();
+  plain_->failure = unavailable("cannot connect; the call was not sent");
+  EXPECT_EQ((*call())->code(), Code::kUnavailable);
+  clock_.advance(10s);
+  const std::size_t dialled = dialled_.size();
+  EXPECT_EQ((*call())->code(), Code::kUnavailable);
+  EXPECT_EQ(dialled_.size(), dialled + 1) << "over a new connection: an old one repeats what it found before";
+  plain_->failure = {};
+  peer_.restart(2);
+  peer_.held.clear();
+  const auto result = call();
+  EXPECT_FALSE(result->has_value()) << (*result)->to_string();
+  EXPECT_EQ(peer_.held.size(), 1u) << "it was sent, and the news of the restart did not end it";
+  ASSERT_EQ(gone_.size(), 2u);
+  EXPECT_EQ(gone_[1].second.code(), Code::kAborted);
+}
+
+TEST_F(PeersTest, ACallThatWaitsForALostPeerIsBoundedAndMayBeCancelled) {
+  start();
+  call();
+  plain_->failure = unavailable("cannot connect; the call was not sent");
+  EXPECT_EQ((*call())->code(), Code::kUnavailable);
+  plain_->failure = {};
+  plain_->silent = true;  // it takes connections, and says nothing
+  Cancellation cancellation;
+  const auto first = call(&cancellation);
+  const auto second = call();
+  EXPECT_FALSE(first->has_value());
+  cancellation.cancel(cancelled("enough"));
+  ASSERT_TRUE(first->has_value());
+  EXPECT_EQ((*first)->code(), Code::kCancelled);
+  EXPECT_FALSE(second->has_value());
+  peers_->stop(unavailable("we stop"));
+  ASSERT_TRUE(second->has_value());
+  EXPECT_EQ((*second)->message(), "we stop");
+}
+
 TEST_F(PeersTest, AMissingPeerIsSaidOnce) {
   start();
   plain_->failure = unavailable("name lookup failed; the call was not sent");
@@ -262,6 +304,42 @@ TEST_F(PeersTest, WhenTheFastWayIsLostThePlainOneIsTaken) {
   EXPECT_EQ(plain_->methods.back(), kHelloMethod) << "asked at once who is there";
   EXPECT_EQ(peers_->state(kPs), PeerState::kAlive);
   EXPECT_TRUE(gone_.empty());
+}
+
+TEST_F(PeersTest, ACallAfterTheWayBrokeIsNotEndedByTheRestart) {
+  peer_.shm_name = "shm-1";
+  peer_.restart(1);
+  start();
+  call();
+  plain_->silent = true;
+  peer_.shm_name = "shm-2";
+  peer_.restart(2);
+  fast_lost_(unavailable("closed"));
+  EXPECT_EQ(peers_->state(kPs), PeerState::kSuspected);
+  const auto early = call();
+  EXPECT_FALSE(early->has_value()) << "who is there is not known yet";
+  plain_->silent = false;
+  peer_.held.clear();
+  peers_->heard(kPs, 2);
+  EXPECT_FALSE(early->has_value());
+  EXPECT_EQ(peer_.held.size(), 1u);
+  ASSERT_EQ(gone_.size(), 1u);
+  EXPECT_EQ(gone_[0].second.code(), Code::kAborted);
+}
+
+TEST_F(PeersTest, OneThatCallsUsIsCalledOverANewConnection) {
+  start();
+  call();
+  plain_->failure = unavailable("cannot connect; the call was not sent");
+  EXPECT_EQ((*call())->code(), Code::kUnavailable);
+  plain_->failure = {};
+  peer_.restart(2);
+  peers_->heard(kPs, 2);
+  const std::size_t dialled = dialled_.size();
+  peer_.held.clear();
+  EXPECT_FALSE(call()->has_value());
+  EXPECT_EQ(dialled_.size(), dialled + 1) << "the old one pauses before it tries again";
+  EXPECT_EQ(peer_.held.size(), 1u);
 }
 
 TEST_F(PeersTest, ARestartedPeerIsReachedUnderItsNewName) {

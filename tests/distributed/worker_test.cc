@@ -250,6 +250,8 @@ TEST_F(TwoWorkersTest, DeletingASessionEndsItsSteps) {
 TEST_F(TwoWorkersTest, WhatWaitsForATaskThatIsGoneEnds) {
   auto waits = workers_.run(0, receiver_, 5, {result_});
   auto another = workers_.recv(0, 6, key_of(0, 1, "never"));
+  workers_.worker(0).forget_task(task_name(1), aborted("task 1 was restarted"), testing::incarnation_of(1));
+  EXPECT_FALSE(waits.is_there()) << "it waits for the new incarnation";
   workers_.worker(0).forget_task(task_name(1), unavailable("task 1 was lost"));
   const Status status = waits.status();
   EXPECT_EQ(status.code(), Code::kUnavailable);

@@ -7,9 +7,8 @@
 #include <memory>
 #include <thread>
 
-#include "tests/support/child_process.h"
+#include "tests/integration/process_cluster.h"
 #include "tutti/core/strings.h"
-#include "tutti/distributed/server.h"
 #include "tutti/ops/array.h"
 #include "tutti/ops/math.h"
 #include "tutti/ops/nn.h"
@@ -20,65 +19,6 @@ namespace tutti {
 namespace {
 
 using namespace std::chrono_literals;
-
-std::vector<std::string> server_command(const std::vector<std::string>& flags) {
-  std::vector<std::string> command = {TUTTI_PROGRAM, "server"};
-  command.insert(command.end(), flags.begin(), flags.end());
-  return command;
-}
-
-// The tasks of a cluster as processes of this host.
-class ProcessCluster {
- public:
-  ProcessCluster(int ps, int workers, std::vector<std::string> flags = {}) : flags_(std::move(flags)) {
-    const std::vector<int> ports = free_ports(ps + workers);
-    for (int i = 0; i < ps; ++i) add("ps", i, ports[static_cast<std::size_t>(i)]);
-    for (int i = 0; i < workers; ++i) add("worker", i, ports[static_cast<std::size_t>(ps + i)]);
-  }
-  void start(const std::string& job, int index) {
-    ChildProcess child(server_command(task_flags(job, index)), {"TF_CONFIG"});
-    ASSERT_NE(child.wait_for_line("listening on"), "") << child.output();
-    const auto key = std::pair(job, index);
-    children_.erase(key);
-    children_.emplace(key, std::move(child));
-  }
-  void start_all() {
-    for (const auto& [job, tasks] : spec_.tasks()) {
-      for (const auto& [index, address] : tasks) start(job, index);
-    }
-  }
-  ChildProcess& child(const std::string& job, int index) { return children_.at({job, index}); }
-  std::string target(const std::string& job, int index) const {
-    return "grpc://" + spec_.task_address(job, index).value_or_throw();
-  }
-  std::vector<std::string> task_flags(const std::string& job, int index) const {
-    std::vector<std::string> flags = {"--ps_hosts=" + hosts("ps"), "--worker_hosts=" + hosts("worker"),
-                                      "--job_name=" + job, str_cat("--task_index=", index)};
-    flags.insert(flags.end(), flags_.begin(), flags_.end());
-    return flags;
-  }
-  const ClusterSpec& spec() const { return spec_; }
-
- private:
-  void add(const std::string& job, int index, int port) { spec_.set(job, index, str_cat("127.0.0.1:", port)); }
-  std::string hosts(const std::string& job) const {
-    std::vector<std::string> list;
-    if (const auto tasks = spec_.job_tasks(job); tasks.ok()) {
-      for (const auto& address : *tasks) list.push_back(*address);
-    }
-    return str_join(list, ",");
-  }
-
-  ClusterSpec spec_;
-  const std::vector<std::string> flags_;
-  std::map<std::pair<std::string, int>, ChildProcess> children_;
-};
-
-ConnectOptions within(std::chrono::seconds limit = 60s) {
-  ConnectOptions options;
-  options.operation_timeout = limit;
-  return options;
-}
 
 // The seed's client: variables on the parameter server, a product on worker 0, again on worker 1.
 struct SeedGraph {

@@ -20,7 +20,9 @@ using internal::Gather;
 using internal::MasterContext;
 using internal::MasterSession;
 
-Status not_found_session(const std::string& handle) { return aborted("Session ", printable(handle), " is not found."); }
+Status not_found_session(const std::string& handle, const std::string& task) {
+  return aborted("Session ", printable(handle), " is not found. Possibly, this master (", task, ") was restarted.");
+}
 
 Status closed_by_client() { return cancelled("Step was cancelled by an explicit call to `Session::Close()`."); }
 
@@ -86,7 +88,7 @@ Result<Master::Impl::SessionPointer> Master::Impl::find(const std::string& handl
   SessionPointer session = sessions_.find(handle);
   if (session != nullptr) return session;
   TUTTI_RETURN_IF_ERROR(refused());
-  return not_found_session(handle);
+  return not_found_session(handle, options_.task);
 }
 
 Result<MasterSession::Setup> Master::Impl::make_setup(const CreateSessionRequest& request) {
@@ -136,7 +138,7 @@ void Master::Impl::create_session(CreateSessionRequest request, const CallOption
 
 void Master::Impl::close(const std::string& handle, const Status& cause, ReplyDone<EmptyMessage> done) {
   SessionPointer session = sessions_.remove(handle);
-  if (session == nullptr) return done(not_found_session(handle));
+  if (session == nullptr) return done(not_found_session(handle, options_.task));
   session->close(cause, true, [session, done = std::move(done)] { done(EmptyMessage{}); });
 }
 

@@ -73,6 +73,15 @@ PeerHealth::Events PeerHealth::watch(const std::string& task, TimePoint now) {
   return events;
 }
 
+PeerHealth::Events PeerHealth::ask_now(const std::string& task, TimePoint now) {
+  Events events = watch(task, now);
+  if (!events.empty()) return events;
+  Peer& peer = peers_[task];
+  peer.next_ask = now;
+  tick_peer(task, peer, now, events);
+  return events;
+}
+
 PeerHealth::Events PeerHealth::heard(const std::string& task, std::uint64_t incarnation, TimePoint now) {
   forgive(now);
   Events events;

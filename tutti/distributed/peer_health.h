@@ -60,6 +60,8 @@ class PeerHealth {
 
   // Somebody needs this task: it is asked from now on.
   Events watch(const std::string& task, TimePoint now);
+  // As watch, and it is asked now, whenever it would have been.
+  Events ask_now(const std::string& task, TimePoint now);
   // It answered, or called us. An incarnation that was replaced by a later one is not believed any more.
   Events heard(const std::string& task, std::uint64_t incarnation, TimePoint now);
   Events connection_failed(const std::string& task, ConnectStage stage, const Status& reason, TimePoint now);

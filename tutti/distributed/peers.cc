@@ -40,6 +40,20 @@ struct Call {
   Cancellation cancellation;
 };
 
+// A call to a peer that is believed lost, until it is known whether that still holds.
+struct Waiter {
+  std::function<void()> go_on;  // asks the same question again, and takes what is believed then
+  Cancellation* caller = nullptr;
+  Cancellation::Token token = 0;
+  bool ready = false;  // the token is set: who takes it out of the list goes on with it
+};
+
+// Runs with no lock held.
+void go_on(const std::shared_ptr<Waiter>& waiter) {
+  if (waiter->token != 0) waiter->caller->deregister(waiter->token);
+  waiter->go_on();
+}
+
 }  // namespace
 
 class Peers::Impl : public std::enable_shared_from_this<Impl> {
@@ -80,7 +94,7 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
 
   void heard(const std::string& task, std::uint64_t incarnation) {
     if (!peers_.contains(task)) return;  // a task of another cluster, or none
-    feed([&](TimePoint now) TUTTI_NO_THREAD_SAFETY_ANALYSIS { return health_.heard(task, incarnation, now); });
+    heard_of(task, incarnation);
   }
 
   PeerState state(const std::string& task) const {
@@ -100,6 +114,7 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
   void stop(const Status& cause) {
     std::vector<std::shared_ptr<Call>> calls;
     std::vector<std::shared_ptr<Channel>> channels;
+    std::vector<std::shared_ptr<Waiter>> waiters;
     {
       MutexLock lock(mu_);
       if (!stopped_.ok()) return;
@@ -108,17 +123,20 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
         for (auto& call : peer->calls) calls.push_back(call);
         channels.push_back(std::move(peer->fast));
         channels.push_back(std::move(peer->plain));
+        for (auto& waiter : take_waiters(*peer)) waiters.push_back(std::move(waiter));
       }
       local_.reset();
       events_.clear();
     }
     questions_.cancel(cause);
     for (auto& call : calls) call->cancellation.cancel(cause);
+    for (auto& waiter : waiters) go_on(waiter);
     // What `gone` uses may end with us.
     MutexLock lock(mu_);
     while (handling_ && handling_thread_ != std::this_thread::get_id()) handled_.wait(mu_);
   }
 
+  // To a peer that is believed lost, the call waits for one more attempt to reach it.
   void call(const std::string& task, std::string_view method, Payload request, const CallOptions& options,
             Channel::Done done);
 
@@ -132,30 +150,38 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
     std::uint64_t fast_number = 0;   // of the attempts at a fast way: tells a late loss from a new one
     std::uint64_t fast_to = 0;       // the incarnation that it leads to
     bool connecting_fast = false;
-    std::uint64_t greeted = 0;  // the incarnation that said who it is; 0: none
-    bool foreign = false;       // it does not know our service
-    bool asking = false;        // a hello or a heartbeat is on its way
+    std::uint64_t greeted = 0;   // the incarnation that said who it is; 0: none
+    bool foreign = false;        // it does not know our service
+    bool asking = false;         // a hello or a heartbeat is on its way
+    bool asking_afresh = false;  // and over a connection that was begun for it
+    bool silent = false;         // lost, but somebody takes connections there: a stopped process, a host that is off
+    bool broke = false;          // a way to it, since it was last heard of
+    bool plain_failed = false;   // the plain way could not be begun; it pauses before it tries again
     bool found_said = false;
     Status loss;  // the last one
     bool watched = false;
     std::set<std::shared_ptr<Call>> calls;
+    std::set<std::shared_ptr<Waiter>> waiters;
   };
   using Feed = std::function<PeerHealth::Events(TimePoint now)>;
 
-  // Tells the state machine something and does what follows. Events are handled in their order, one at a time, no lock
-  // held, by whoever comes first.
-  void feed(const Feed& input) {
+  // Tells the state machine something and does what follows, `then` last. Events are handled in their order, one at a
+  // time, no lock held, by whoever comes first.
+  void feed(const Feed& input, std::function<void()> then = nullptr) {
     {
       MutexLock lock(mu_);
       if (!stopped_.ok()) return;
-      for (auto& event : input(options_.clock->now())) events_.push_back(std::move(event));
+      for (auto& event : input(options_.clock->now())) {
+        events_.emplace_back([this, event = std::move(event)] { handle(event); });
+      }
+      if (then) events_.push_back(std::move(then));
       set_timer();
       if (handling_) return;
       handling_ = true;
       handling_thread_ = std::this_thread::get_id();
     }
     while (true) {
-      PeerEvent event;
+      std::function<void()> event;
       {
         MutexLock lock(mu_);
         if (events_.empty()) {
@@ -166,7 +192,7 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
         event = std::move(events_.front());
         events_.pop_front();
       }
-      handle(event);
+      event();
     }
   }
 
@@ -216,6 +242,7 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
   void lost(const PeerEvent& event) {
     std::set<std::shared_ptr<Call>> calls;
     std::shared_ptr<Channel> fast;
+    bool silent = false;
     {
       MutexLock lock(mu_);
       Peer& peer = *peers_.at(event.task);
@@ -226,10 +253,14 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
       if (!restarted) peer.greeted = 0;
       peer.found_said = false;
       peer.loss = event.cause;
+      // Lost while a question is open: it did not answer. One that was refused has ended.
+      silent = peer.silent = !restarted && peer.asking;
     }
     say(event.cause.message());
-    if (options_.gone) options_.gone(event.task, event.cause);
+    const bool restarted = event.kind == PeerEvent::Kind::kRestarted;
+    if (options_.gone) options_.gone(event.task, event.cause, restarted ? event.incarnation : 0);
     for (const auto& call : calls) call->cancellation.cancel(event.cause);
+    if (silent) end_waits(event.task);
   }
 
   std::shared_ptr<Channel> plain(Peer& peer) TUTTI_REQUIRES(mu_) {
@@ -244,6 +275,14 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
     return options;
   }
 
+  bool wait_for_verdict(const std::string& task, const CallOptions& options, std::function<void()> retry);
+  std::vector<std::shared_ptr<Waiter>> take_waiters(Peer& peer) TUTTI_REQUIRES(mu_);
+  void end_wait(const std::string& task, const std::shared_ptr<Waiter>& waiter);
+  void end_waits(const std::string& task);
+  void send(const std::string& task, std::string_view method, Payload request, const CallOptions& options,
+            Channel::Done done);
+  void heard_of(const std::string& task, std::uint64_t incarnation);
+  void ask_again(const std::string& task);
   void ask(const std::string& task);
   void say_hello(const std::string& task, const std::shared_ptr<Channel>& channel, HelloRequest request);
   void hello_answered(const std::string& task, const HelloRequest& request, const Status& status, const Payload& bytes);
@@ -264,7 +303,7 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
   std::map<std::string, std::unique_ptr<Peer>> peers_;
   std::shared_ptr<WorkerInterface> local_ TUTTI_GUARDED_BY(mu_);
   PeerHealth health_ TUTTI_GUARDED_BY(mu_);
-  std::deque<PeerEvent> events_ TUTTI_GUARDED_BY(mu_);
+  std::deque<std::function<void()>> events_ TUTTI_GUARDED_BY(mu_);
   CondVar handled_;
   bool handling_ TUTTI_GUARDED_BY(mu_) = false;  // somebody handles events
   std::thread::id handling_thread_ TUTTI_GUARDED_BY(mu_);
@@ -319,6 +358,92 @@ Result<std::shared_ptr<WorkerInterface>> Peers::Impl::worker(const std::string& 
 
 void Peers::Impl::call(const std::string& task, std::string_view method, Payload request, const CallOptions& options,
                        Channel::Done done) {
+  bool doubted = false;
+  {
+    MutexLock lock(mu_);
+    const Peer& peer = *peers_.at(task);
+    const PeerState state = health_.state(task);
+    // One that is silent is not asked for each call anew: it would wait for as long as it takes to call it silent. Nor
+    // does a call go to one whose way just broke: if it was restarted, the news of that would end the call.
+    const bool there = state == PeerState::kAlive || state == PeerState::kSuspected;
+    doubted = !options.wait_for_ready && ((state == PeerState::kLost && !peer.silent) ||
+                                          (state == PeerState::kSuspected && peer.broke && !peer.foreign) ||
+                                          (there && !peer.fast && peer.plain_failed));
+  }
+  if (!doubted) return send(task, method, std::move(request), options, std::move(done));
+  auto retry = [self = shared_from_this(), task, method = std::string(method), request = std::move(request), options,
+                done = std::move(done)]() mutable {
+    self->send(task, method, std::move(request), options, std::move(done));
+  };
+  // Shared: either this or the waiter goes on with it.
+  const auto shared = std::make_shared<decltype(retry)>(std::move(retry));
+  if (!wait_for_verdict(task, options, [shared] { (*shared)(); })) (*shared)();
+}
+
+// False: there is nothing to wait for, and `retry` is not called.
+bool Peers::Impl::wait_for_verdict(const std::string& task, const CallOptions& options, std::function<void()> retry) {
+  auto waiter = std::make_shared<Waiter>();
+  waiter->go_on = std::move(retry);
+  waiter->caller = options.cancellation;
+  {
+    MutexLock lock(mu_);
+    if (!stopped_.ok()) return false;
+    peers_.at(task)->waiters.insert(waiter);
+  }
+  Cancellation::Token token = 0;
+  bool ended = false;
+  if (waiter->caller != nullptr) {
+    token = waiter->caller->register_callback([weak = weak_from_this(), task, weak_waiter = std::weak_ptr(waiter)] {
+      const auto self = weak.lock();
+      const auto cancelled = weak_waiter.lock();
+      if (self && cancelled) self->end_wait(task, cancelled);
+    });
+    ended = token == 0;
+  }
+  {
+    MutexLock lock(mu_);
+    waiter->token = token;
+    waiter->ready = true;
+    Peer& peer = *peers_.at(task);
+    if (ended) peer.waiters.erase(waiter);
+    ended = !peer.waiters.contains(waiter);
+  }
+  if (ended) {
+    go_on(waiter);
+  } else {
+    ask_again(task);
+  }
+  return true;
+}
+
+// Those that are not ready find out themselves that they were taken out.
+std::vector<std::shared_ptr<Waiter>> Peers::Impl::take_waiters(Peer& peer) {
+  std::vector<std::shared_ptr<Waiter>> ready;
+  for (const auto& waiter : std::exchange(peer.waiters, {})) {
+    if (waiter->ready) ready.push_back(waiter);
+  }
+  return ready;
+}
+
+void Peers::Impl::end_wait(const std::string& task, const std::shared_ptr<Waiter>& waiter) {
+  {
+    MutexLock lock(mu_);
+    if (peers_.at(task)->waiters.erase(waiter) == 0 || !waiter->ready) return;
+  }
+  go_on(waiter);
+}
+
+void Peers::Impl::end_waits(const std::string& task) {
+  std::vector<std::shared_ptr<Waiter>> waiters;
+  {
+    MutexLock lock(mu_);
+    waiters = take_waiters(*peers_.at(task));
+  }
+  for (const auto& waiter : waiters) go_on(waiter);
+}
+
+void Peers::Impl::send(const std::string& task, std::string_view method, Payload request, const CallOptions& options,
+                       Channel::Done done) {
   auto call = std::make_shared<Call>(options.cancellation);
   std::shared_ptr<Channel> channel;
   Status refused;
@@ -327,6 +452,7 @@ void Peers::Impl::call(const std::string& task, std::string_view method, Payload
     MutexLock lock(mu_);
     Peer& peer = *peers_.at(task);
     refused = stopped_;
+    if (options.cancellation != nullptr) refused.update(options.cancellation->status());
     // A stopped process still accepts connections: what goes there would wait for it.
     if (!options.wait_for_ready && health_.state(task) == PeerState::kLost) refused.update(peer.loss);
     if (refused.ok()) {
@@ -357,7 +483,9 @@ void Peers::Impl::call_ended(const std::string& task, const std::shared_ptr<Call
   bool ours = false;
   {
     MutexLock lock(mu_);
-    ours = peers_.at(task)->calls.erase(call) != 0;
+    Peer& peer = *peers_.at(task);
+    ours = peer.calls.erase(call) != 0;
+    if (ours && status.code() == Code::kUnavailable) peer.broke = true;
   }
   // Ended by the way itself: find out at once whether the peer lives.
   if (ours && status.code() == Code::kUnavailable) {
@@ -379,7 +507,22 @@ void Peers::Impl::status_seen(const std::string& task, const Payload& bytes) {
   }
 }
 
+// Calls that waited for it go on after the news was told: that of a restart would end them.
+void Peers::Impl::heard_of(const std::string& task, std::uint64_t incarnation) {
+  {
+    MutexLock lock(mu_);
+    peers_.at(task)->broke = false;
+  }
+  feed([&](TimePoint now) TUTTI_NO_THREAD_SAFETY_ANALYSIS { return health_.heard(task, incarnation, now); },
+       [this, task] { end_waits(task); });
+}
+
+void Peers::Impl::ask_again(const std::string& task) {
+  feed([&](TimePoint now) TUTTI_NO_THREAD_SAFETY_ANALYSIS { return health_.ask_now(task, now); });
+}
+
 void Peers::Impl::ask(const std::string& task) {
+  std::shared_ptr<Channel> old;
   std::shared_ptr<Channel> channel;
   bool greeted = false;
   bool foreign = false;
@@ -391,6 +534,10 @@ void Peers::Impl::ask(const std::string& task) {
     greeted = peer.greeted != 0 && peer.greeted == health_.incarnation(task);
     foreign = peer.foreign;
     fast = greeted && peer.fast;
+    // A way that failed pauses before it connects again, and until then repeats what it found before.
+    peer.asking_afresh = !peer.waiters.empty() && peer.calls.empty() && !fast &&
+                         (peer.plain_failed || health_.state(task) == PeerState::kLost);
+    if (peer.asking_afresh) old = std::move(peer.plain);
     channel = fast ? peer.fast : plain(peer);
   }
   if (foreign) return get_status(task, channel);
@@ -447,12 +594,13 @@ void Peers::Impl::greeted(const std::string& task, const HelloReply& reply) {
     MutexLock lock(mu_);
     Peer& peer = *peers_.at(task);
     peer.asking = false;
+    peer.plain_failed = false;
     peer.greeted = reply.incarnation;
     const bool has_fast = peer.fast && peer.fast_to == reply.incarnation;
     want_fast = stopped_.ok() && options_.dial_fast && !reply.shm_name.empty() && reply.host_id == options_.host_id &&
                 !has_fast && !std::exchange(peer.connecting_fast, true);
   }
-  feed([&](TimePoint now) TUTTI_NO_THREAD_SAFETY_ANALYSIS { return health_.heard(task, reply.incarnation, now); });
+  heard_of(task, reply.incarnation);
   if (!want_fast) return;
   const auto connect = [self = shared_from_this(), task, reply] {
     self->connect_fast(task, reply.shm_name, reply.incarnation);
@@ -492,6 +640,7 @@ void Peers::Impl::fast_lost(const std::string& task, std::uint64_t number) {
     ++peer.fast_number;
     fast = std::move(peer.fast);
     peer.greeted = 0;
+    peer.broke = true;
   }
   feed([&](TimePoint now) TUTTI_NO_THREAD_SAFETY_ANALYSIS { return health_.connection_closed(task, now); });
 }
@@ -508,49 +657,63 @@ void Peers::Impl::send_heartbeat(const std::string& task, const std::shared_ptr<
                     MutexLock lock(self->mu_);
                     Peer& peer = *self->peers_.at(task);
                     peer.asking = false;
-                    if (!status.ok() && !silent) peer.greeted = 0;  // whoever comes next is asked who it is
+                    if (!status.ok() && !silent) {
+                      peer.greeted = 0;  // whoever comes next is asked who it is
+                      peer.silent = false;
+                    }
                     if (!status.ok() && !silent && fast && peer.fast.get() == asked) dropped = std::move(peer.fast);
                   }
-                  if (silent) return self->tick();
+                  if (silent) {
+                    self->tick();
+                    return self->end_waits(task);
+                  }
                   if (!status.ok() && !fast) return self->ask_failed(task, status);
-                  self->feed([&](TimePoint now) TUTTI_NO_THREAD_SAFETY_ANALYSIS {
-                    if (!status.ok()) return self->health_.connection_closed(task, now);
-                    return self->health_.heard(task, reply.incarnation, now);
-                  });
+                  if (status.ok()) return self->heard_of(task, reply.incarnation);
+                  self->feed([&](TimePoint now)
+                                 TUTTI_NO_THREAD_SAFETY_ANALYSIS { return self->health_.connection_closed(task, now); },
+                             [self, task] { self->end_waits(task); });
                 });
 }
 
 void Peers::Impl::get_status(const std::string& task, const std::shared_ptr<Channel>& channel) {
-  channel->call(
-      kGetStatusMethod, {}, question(), [self = shared_from_this(), task](Status status, const Payload& bytes) {
-        GetStatusReply reply;
-        status.update(status.ok() ? decode(bytes, reply) : Status());
-        if (!status.ok()) return self->ask_failed(task, status);
-        {
-          MutexLock lock(self->mu_);
-          self->peers_.at(task)->asking = false;
-        }
-        const std::uint64_t incarnation = reply.devices.empty() ? 1 : reply.devices.front().incarnation;
-        self->feed([&](TimePoint now)
-                       TUTTI_NO_THREAD_SAFETY_ANALYSIS { return self->health_.heard(task, incarnation, now); });
-      });
+  channel->call(kGetStatusMethod, {}, question(),
+                [self = shared_from_this(), task](Status status, const Payload& bytes) {
+                  GetStatusReply reply;
+                  status.update(status.ok() ? decode(bytes, reply) : Status());
+                  if (!status.ok()) return self->ask_failed(task, status);
+                  {
+                    MutexLock lock(self->mu_);
+                    self->peers_.at(task)->asking = false;
+                    self->peers_.at(task)->plain_failed = false;
+                  }
+                  const std::uint64_t incarnation = reply.devices.empty() ? 1 : reply.devices.front().incarnation;
+                  self->heard_of(task, incarnation);
+                });
 }
 
 void Peers::Impl::ask_failed(const std::string& task, const Status& status) {
+  // No answer is silence, which the lease measures; all else is a way that ended somewhere.
+  const bool silent = status.code() == Code::kDeadlineExceeded;
+  bool again = false;
   {
     MutexLock lock(mu_);
     Peer& peer = *peers_.at(task);
     peer.asking = false;
     peer.greeted = 0;
     peer.foreign = false;  // whoever comes next may be another program
+    peer.silent = silent;
+    peer.plain_failed = !silent;
+    // Those who wait came while this question was on its way, perhaps too early.
+    again = !silent && !peer.waiters.empty() && !peer.asking_afresh && peer.calls.empty();
   }
-  // No answer is silence, which the lease measures; all else is a way that ended somewhere.
-  if (status.code() == Code::kDeadlineExceeded) return tick();
   const bool broke = status.message().find("connection lost") != std::string::npos;
-  feed([&](TimePoint now) TUTTI_NO_THREAD_SAFETY_ANALYSIS {
-    if (broke) return health_.connection_closed(task, now);
-    return health_.connection_failed(task, connect_stage(status), status, now);
-  });
+  feed(
+      [&](TimePoint now) TUTTI_NO_THREAD_SAFETY_ANALYSIS {
+        if (silent) return health_.tick(now);
+        if (broke) return health_.connection_closed(task, now);
+        return health_.connection_failed(task, connect_stage(status), status, now);
+      },
+      [this, task, again] { again ? ask_again(task) : end_waits(task); });
 }
 
 Peers::Peers(PeersOptions options) : impl_(std::make_shared<Impl>(std::move(options))) {}

@@ -29,14 +29,14 @@ struct PeersOptions {
       dial_fast;
   // Runs what may take a moment, on a thread of its own; null: at once.
   std::function<void(std::function<void()>)> run;
-  // A task is gone (kUnavailable), or came back as another incarnation (kAborted).
-  std::function<void(const std::string& task, const Status& cause)> gone;
+  // A task is gone (kUnavailable), or came back as another incarnation (kAborted), which is told then; else 0.
+  std::function<void(const std::string& task, const Status& cause, std::uint64_t incarnation)> gone;
   std::function<void(const std::string& line)> log;  // null: nothing is said
 };
 
 // Drives a PeerHealth: asks peers whom somebody uses, says hello, takes the fast way where there is one and the plain
-// one where not or no longer. Calls to a peer that is lost end with the cause. A peer that does not know our service is
-// asked by GetStatus. Thread-safe.
+// one where not or no longer. Calls to a peer that is lost end with the cause, when one more attempt to reach it has
+// failed; those to a silent one at once. A peer that does not know our service is asked by GetStatus. Thread-safe.
 class Peers : public WorkerDirectory {
  public:
   explicit Peers(PeersOptions options);

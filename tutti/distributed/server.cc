@@ -208,9 +208,9 @@ class Server::Impl : public std::enable_shared_from_this<Impl> {
       };
       peers.run = [this](std::function<void()> work) { errands_->schedule(std::move(work)); };
     }
-    peers.gone = [this](const std::string& task, const Status& cause) {
+    peers.gone = [this](const std::string& task, const Status& cause, std::uint64_t incarnation) {
       master_->lose_task(task, cause);
-      worker_->forget_task(task, cause);
+      worker_->forget_task(task, cause, incarnation);
     };
     peers.log = line_log();
     peers_ = std::make_unique<Peers>(std::move(peers));

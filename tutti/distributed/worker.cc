@@ -77,7 +77,7 @@ class Worker::Impl {
   }
 
   void stop(const Status& cause);
-  void forget_task(const std::string& task, const Status& cause);
+  void forget_task(const std::string& task, const Status& cause, std::uint64_t incarnation);
   std::size_t open_steps() const { return steps_->size(); }
 
   Result<GetStatusReply> get_status();
@@ -161,9 +161,9 @@ void Worker::Impl::end_sessions(const std::vector<WorkerSessionPtr>& sessions, c
   }
 }
 
-void Worker::Impl::forget_task(const std::string& task, const Status& cause) {
-  end_sessions(sessions_.remove_all_of(task), cause);
-  steps_->end_all_waiting_for(task, cause);
+void Worker::Impl::forget_task(const std::string& task, const Status& cause, std::uint64_t incarnation) {
+  end_sessions(sessions_.remove_all_of(task, incarnation), cause);
+  steps_->end_all_waiting_for(task, incarnation, cause);
 }
 
 Result<GetStatusReply> Worker::Impl::get_status() { return GetStatusReply{options_.devices}; }
@@ -280,7 +280,9 @@ Worker::Worker(WorkerOptions options) : impl_(std::make_unique<Impl>(std::move(o
 Worker::~Worker() { impl_->stop(cancelled("the worker has ended")); }
 
 void Worker::stop(const Status& cause) { impl_->stop(cause); }
-void Worker::forget_task(const std::string& task, const Status& cause) { impl_->forget_task(task, cause); }
+void Worker::forget_task(const std::string& task, const Status& cause, std::uint64_t incarnation) {
+  impl_->forget_task(task, cause, incarnation);
+}
 
 std::size_t Worker::open_steps() const { return impl_->open_steps(); }
 

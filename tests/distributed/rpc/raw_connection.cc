@@ -115,14 +115,16 @@ int free_port() {
 
 std::string http2_hello() { return "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + http2_frame(4, 0, 0, {}); }
 
-std::string http2_call(std::uint32_t stream, std::string_view method) {
+std::string http2_call(std::uint32_t stream, std::string_view method, std::string_view message) {
   const std::string headers = header(":method", "POST") + header(":scheme", "http") + header(":path", method) +
                               header(":authority", "test") + header("content-type", "application/grpc") +
                               header("te", "trailers");
   constexpr char kEndHeaders = 4;
   constexpr char kEndStream = 1;
-  return http2_frame(1, kEndHeaders, stream, headers) +
-         http2_frame(0, kEndStream, stream, std::string_view("\0\0\0\0\0", 5));
+  std::string framed(1, '\0');  // not compressed
+  for (int shift = 24; shift >= 0; shift -= 8) framed += static_cast<char>((message.size() >> shift) & 0xFF);
+  framed += message;
+  return http2_frame(1, kEndHeaders, stream, headers) + http2_frame(0, kEndStream, stream, framed);
 }
 
 IdlePeers::IdlePeers(int port, int count) {

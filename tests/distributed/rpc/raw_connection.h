@@ -36,8 +36,8 @@ int free_port();
 
 // The bytes of HTTP/2 that begin a connection.
 std::string http2_hello();
-// A whole unary call with an empty message.
-std::string http2_call(std::uint32_t stream, std::string_view method);
+// A whole unary call. The message may have up to 16,000 bytes.
+std::string http2_call(std::uint32_t stream, std::string_view method, std::string_view message = {});
 
 // A process with connections that greet and then say nothing; each process has its own limit of file descriptors.
 class IdlePeers {

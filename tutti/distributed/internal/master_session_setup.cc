@@ -27,7 +27,11 @@ void MasterSession::create(std::string graph_def, const CallOptions& options, st
   graph_def_ = std::move(graph_def);
   created_ = std::move(done);
   const TimePoint start = context_->clock->now();
-  creation_watch_ = std::make_unique<CallWatch>(*context_->clock, options.cancellation, options.deadline);
+  // The caller's own limit does not come over the wire, and a master that keeps it can say who is missing.
+  std::optional<TimePoint> deadline = options.deadline;
+  const auto limit = setup_.config.operation_timeout;
+  if (!deadline && limit.count() > 0) deadline = deadline_after(start, limit);
+  creation_watch_ = std::make_unique<CallWatch>(*context_->clock, options.cancellation, deadline);
   Result<std::vector<FoundTask>> tasks = select_tasks(*setup_.directory, setup_.config.device_filters, setup_.task);
   if (!tasks.ok()) return end_creation(tasks.status());
   auto discovery = std::make_shared<Discovery>(

@@ -1,6 +1,7 @@
 #include "tutti/distributed/internal/step_rendezvous.h"
 
 #include <algorithm>
+#include <charconv>
 
 #include "tutti/core/rendezvous_key.h"
 #include "tutti/distributed/derived_status.h"
@@ -10,12 +11,25 @@ namespace tutti::internal {
 // A call to another task. Whoever cancels it holds it, so that it outlives the answer that may come inside of that.
 struct StepRendezvous::RemoteRecv {
   std::string task;
-  std::size_t index = 0;      // among calls_
-  Cancellation cancellation;  // of the call
+  std::uint64_t incarnation = 0;  // that is to have the value
+  std::size_t index = 0;          // among calls_
+  Cancellation cancellation;      // of the call
   Cancellation* asker = nullptr;
   Cancellation::Token token = 0;
   Done done;
 };
+
+namespace {
+
+// The sender's, of a key with at least two parts; 0 when it is none.
+std::uint64_t incarnation_in(std::string_view key) {
+  const std::string_view text = key.substr(key.find(';') + 1);
+  std::uint64_t incarnation = 0;
+  (void)std::from_chars(text.data(), text.data() + text.size(), incarnation, 16);
+  return incarnation;
+}
+
+}  // namespace
 
 Status StepRendezvous::send(const std::string& key, Tensor value, bool dead) {
   return local_.send(key, std::move(value), dead);
@@ -48,6 +62,7 @@ void StepRendezvous::recv_remote(std::string task, const std::string& key, Cance
   if (!worker.ok()) return done(worker.status().with_context(str_cat("RecvTensor from ", task)), {}, false);
   auto call = std::make_shared<RemoteRecv>();
   call->task = std::move(task);
+  call->incarnation = incarnation_in(key);
   call->asker = &cancellation;
   call->done = std::move(done);
   Status status = enter(call);
@@ -106,9 +121,12 @@ void StepRendezvous::abort(Status cause) {
   for (const CallPtr& call : calls) call->cancellation.cancel(cause);
 }
 
-bool StepRendezvous::waits_for(std::string_view task) const {
+bool StepRendezvous::waits_for(std::string_view task, std::uint64_t but_incarnation) const {
   MutexLock lock(mu_);
-  return std::any_of(calls_.begin(), calls_.end(), [task](const CallPtr& call) { return call->task == task; });
+  return std::any_of(calls_.begin(), calls_.end(), [&](const CallPtr& call) {
+    const bool kept = but_incarnation != 0 && call->incarnation == but_incarnation;
+    return call->task == task && !kept;
+  });
 }
 
 }  // namespace tutti::internal

@@ -33,8 +33,8 @@ class StepRendezvous : public Rendezvous, public std::enable_shared_from_this<St
 
   // Of the table here, whatever the key says.
   void recv_local(const std::string& key, Cancellation& cancellation, Done done);
-  // Whether a value of that task is being waited for.
-  bool waits_for(std::string_view task) const;
+  // Whether a value of that task is being waited for, from another incarnation than this.
+  bool waits_for(std::string_view task, std::uint64_t but_incarnation = 0) const;
 
  private:
   struct RemoteRecv;

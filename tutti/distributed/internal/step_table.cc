@@ -116,8 +116,8 @@ void StepTable::end_all_of(const void* session, const Status& cause) {
   end_where([session](Step& step) { return step.session() == session; }, cause);
 }
 
-void StepTable::end_all_waiting_for(std::string_view task, const Status& cause) {
-  end_where([task](Step& step) { return step.rendezvous().waits_for(task); }, cause);
+void StepTable::end_all_waiting_for(std::string_view task, std::uint64_t but_incarnation, const Status& cause) {
+  end_where([=](Step& step) { return step.rendezvous().waits_for(task, but_incarnation); }, cause);
 }
 
 void StepTable::abandon(std::int64_t id) {

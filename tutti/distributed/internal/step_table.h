@@ -79,7 +79,7 @@ class StepTable {
   void end(std::int64_t id, const Status& cause);
   void end_all_of(const void* session, const Status& cause);
   // Those that wait for a value of `task`.
-  void end_all_waiting_for(std::string_view task, const Status& cause);
+  void end_all_waiting_for(std::string_view task, std::uint64_t but_incarnation, const Status& cause);
   // Somebody who waited for the step's values has gone: whoever else takes part in it will not get far either.
   void abandon(std::int64_t id);
   // Ends all; none begins any more.

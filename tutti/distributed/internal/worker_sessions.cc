@@ -53,9 +53,13 @@ WorkerSessionPtr WorkerSessions::remove(const std::string& handle) {
   return session;
 }
 
-std::vector<WorkerSessionPtr> WorkerSessions::remove_all_of(const std::string& master_task) {
+std::vector<WorkerSessionPtr> WorkerSessions::remove_all_of(const std::string& master_task,
+                                                            std::uint64_t but_incarnation) {
   MutexLock lock(mu_);
-  return take_where([&master_task](const WorkerSession& session) { return session.master_task == master_task; });
+  return take_where([&](const WorkerSession& session) {
+    const bool kept = but_incarnation != 0 && session.master_incarnation == but_incarnation;
+    return session.master_task == master_task && !kept;
+  });
 }
 
 std::vector<WorkerSessionPtr> WorkerSessions::remove_all() {

@@ -49,7 +49,7 @@ class WorkerSessions {
   Result<std::vector<WorkerSessionPtr>> create(const CreateWorkerSessionRequest& request);
   // Null when there is none.
   WorkerSessionPtr remove(const std::string& handle);
-  std::vector<WorkerSessionPtr> remove_all_of(const std::string& master_task);
+  std::vector<WorkerSessionPtr> remove_all_of(const std::string& master_task, std::uint64_t but_incarnation);
   std::vector<WorkerSessionPtr> remove_all();
 
   Result<WorkerSessionPtr> find(const Name& name);

@@ -1,0 +1,313 @@
+// What strangers and bad clients may do to a `tutti server`: it lives on, its memory stays bounded, and others are
+// served.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <future>
+#include <random>
+#include <thread>
+
+#include "proto/graph.pb.h"
+#include "tests/distributed/rpc/raw_connection.h"
+#include "tests/integration/process_cluster.h"
+#include "tutti/core/strings.h"
+#include "tutti/distributed/codec.h"
+#include "tutti/distributed/internal/methods.h"
+#include "tutti/distributed/rpc/grpc_transport.h"
+#include "tutti/graph/graph_def.h"
+#include "tutti/ops/array.h"
+#include "tutti/ops/math.h"
+#include "tutti/ops/op_table.h"
+
+namespace tutti {
+namespace {
+
+using namespace std::chrono_literals;
+using test::http2_call;
+using test::http2_hello;
+using test::RawConnection;
+
+constexpr std::int64_t kMiB = 1 << 20;
+
+struct Answer {
+  Status status;
+  Payload payload;
+};
+
+class ClusterAbuseTest : public testing::Test {
+ protected:
+  ClusterAbuseTest() : cluster_(0, 1, {"--threads=2"}) {
+    cluster_.start_all();
+    expect_service();  // what the first step makes is there to stay
+  }
+  ~ClusterAbuseTest() override {
+    EXPECT_GT(resident_bytes(), 0) << "the server has died";
+    expect_service();
+    cluster_.child("worker", 0).send(SIGTERM);
+    EXPECT_EQ(cluster_.child("worker", 0).wait(), 0) << cluster_.child("worker", 0).output();
+  }
+
+  void expect_service() {
+    Graph graph(builtin_ops());
+    const Output two = ones(graph, DType::kFloat, {}) + ones(graph, DType::kFloat, {});
+    auto session = connect(cluster_.target("worker", 0), graph, within());
+    ASSERT_TRUE(session.ok()) << session.status().to_string();
+    const auto got = (*session)->try_run({}, {two});
+    ASSERT_TRUE(got.ok()) << got.status().to_string();
+    EXPECT_EQ((*got)[0].scalar<float>(), 2);
+  }
+  int port() const { return cluster_.port("worker", 0); }
+  std::int64_t resident_bytes() { return process_counts(cluster_.child("worker", 0).id()).resident_bytes; }
+  // Freed memory goes back to the system when the allocator says so.
+  void expect_memory_back(std::int64_t before, std::int64_t slack) {
+    const auto limit = std::chrono::steady_clock::now() + 20s;
+    while (resident_bytes() > before + slack && std::chrono::steady_clock::now() < limit) {
+      std::this_thread::sleep_for(10ms);
+    }
+    EXPECT_LE(resident_bytes() - before, slack) << "bytes more than before";
+  }
+
+  Answer call(std::string_view method, const Payload& request) {
+    auto channel = client_.channel(str_cat("127.0.0.1:", port()));
+    std::promise<Answer> ended;
+    CallOptions options;
+    options.deadline = std::chrono::steady_clock::now() + 60s;
+    channel->call(method, request, options, [&](Status status, Payload payload) {
+      ended.set_value({std::move(status), std::move(payload)});
+    });
+    return ended.get_future().get();
+  }
+  Status create_session(const std::string& graph_def, std::string* handle = nullptr) {
+    CreateSessionRequest request;
+    request.graph_def = graph_def;
+    const Answer answer = call(methods::kCreateSession, encode(request).value_or_throw());
+    CreateSessionReply reply;
+    if (answer.status.ok() && handle != nullptr) {
+      EXPECT_TRUE(decode(answer.payload, reply).ok());
+      *handle = reply.session_handle;
+    }
+    return answer.status;
+  }
+
+  ProcessCluster cluster_;
+  GrpcClient client_{{}};
+};
+
+TEST_F(ClusterAbuseTest, GarbageHalfCallsAndBytesOneAtATime) {
+  std::mt19937 random(7);
+  const std::int64_t before = resident_bytes();
+  const std::string whole = http2_hello() + http2_call(1, methods::kGetStatus);
+  std::vector<std::unique_ptr<RawConnection>> half;
+  for (std::size_t bytes = 0; bytes < whole.size(); bytes += 5) {
+    half.push_back(std::make_unique<RawConnection>(port()));
+    ASSERT_TRUE(half.back()->send(std::string_view(whole).substr(0, bytes)));
+    std::string garbage(random() % 5000 + 1, '\0');
+    for (char& c : garbage) c = static_cast<char>(random());
+    RawConnection(port()).send(garbage);
+    RawConnection(port()).send(http2_hello() + garbage);
+  }
+  for (const char* text : {"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "\x16\x03\x01\x02", "SSH-2.0-x\r\n"}) {
+    RawConnection(port()).send(text);
+  }
+  RawConnection slow(port());
+  for (std::size_t i = 0; i < whole.size(); ++i) {
+    ASSERT_TRUE(slow.send(std::string_view(whole).substr(i, 1)));
+    if (i % 100 == 0) expect_service();
+  }
+  EXPECT_FALSE(slow.receive(1, 60'000).empty()) << "slow is not wrong";
+  half.clear();
+  expect_memory_back(before, 64 * kMiB);
+}
+
+TEST_F(ClusterAbuseTest, IdleConnectionsCostLittle) {
+  const int count = stress_factor() > 1 ? 10'000 : 1000;
+  rlimit files{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &files), 0);
+  const rlim_t wanted = static_cast<rlim_t>(count + 500);
+  if (files.rlim_cur < wanted) GTEST_SKIP() << "only " << files.rlim_cur << " file descriptors are allowed";
+  const ProcessCounts before = process_counts(cluster_.child("worker", 0).id());
+  {
+    test::IdlePeers peers(port(), count);
+    ASSERT_EQ(peers.wait_connected(), count) << "the server has greeted all of them";
+    expect_service();
+    const ProcessCounts with = process_counts(cluster_.child("worker", 0).id());
+    EXPECT_LT(with.threads, before.threads + 20);
+    const std::int64_t each = (with.resident_bytes - before.resident_bytes) / count;
+    std::printf("%d idle connections, %ld bytes each\n", count, static_cast<long>(each));
+    EXPECT_LT(each, 100'000);
+  }
+  const auto limit = std::chrono::steady_clock::now() + 60s;
+  const auto open = [&] { return process_counts(cluster_.child("worker", 0).id()).files; };
+  while (open() > before.files + 20 && std::chrono::steady_clock::now() < limit) std::this_thread::sleep_for(10ms);
+  EXPECT_LE(open(), before.files + 20) << "who hung up is forgotten";
+}
+
+TEST_F(ClusterAbuseTest, AClientThatNeverReadsItsFetches) {
+  constexpr std::int64_t kFetch = 16 * kMiB;
+  constexpr int kCalls = 32;
+  Graph graph(builtin_ops());
+  const Output seed = placeholder(graph, DType::kFloat, Shape{}, "seed");
+  (void)mul(ones(graph, DType::kFloat, {kFetch / 4}), seed, "large");
+  std::string session;
+  ASSERT_TRUE(create_session(export_graph_def(graph), &session).ok());
+  RunStepRequest step;
+  step.session_handle = session;
+  step.feeds = {{"seed:0", Tensor::scalar(1.0f)}};
+  step.fetches = {"large:0"};
+  const std::string message = encode(step).value_or_throw().flatten();
+  // One connection after the other: what the first was owed may stay with the allocator, and serves the others.
+  std::int64_t before = resident_bytes();
+  for (int round = 0; round < 3; ++round) {
+    std::int64_t most = 0;
+    {
+      RawConnection deaf(port());
+      std::string calls = http2_hello();
+      for (std::uint32_t i = 0; i < kCalls; ++i) calls += http2_call(2 * i + 1, methods::kRunStep, message);
+      ASSERT_TRUE(deaf.send(calls));
+      // The server makes the first answers, and goes on serving others.
+      const auto limit = std::chrono::steady_clock::now() + 60s;
+      while (round == 0 && most < kFetch && std::chrono::steady_clock::now() < limit) {
+        most = std::max(most, resident_bytes() - before);
+      }
+      for (int i = 0; i < 5; ++i) {
+        expect_service();
+        most = std::max(most, resident_bytes() - before);
+      }
+    }
+    std::printf("round %d: %d answers of 16 MiB that nobody reads: at most %ld MiB more\n", round, kCalls,
+                static_cast<long>(most / kMiB));
+    EXPECT_LT(most, 3 * kCalls * kFetch) << "what this one and the one before are owed, and a copy";
+  }
+}
+
+tensorflow::NodeDef* add_constant(tensorflow::GraphDef& graph, const std::string& name,
+                                  const std::vector<std::int64_t>& dims) {
+  tensorflow::NodeDef* const node = graph.add_node();
+  node->set_name(name);
+  node->set_op("Const");
+  (*node->mutable_attr())["dtype"].set_type(tensorflow::DT_FLOAT);
+  tensorflow::TensorProto& value = *(*node->mutable_attr())["value"].mutable_tensor();
+  value.set_dtype(tensorflow::DT_FLOAT);
+  for (const std::int64_t dim : dims) value.mutable_tensor_shape()->add_dim()->set_size(dim);
+  value.add_float_val(1);
+  return node;
+}
+
+TEST_F(ClusterAbuseTest, GraphsThatWantToBeHuge) {
+  const std::int64_t before = resident_bytes();
+  std::vector<std::pair<std::string, tensorflow::GraphDef>> bombs;
+  const auto bomb = [&](const std::string& what) -> tensorflow::GraphDef& {
+    return bombs.emplace_back(what, tensorflow::GraphDef()).second;
+  };
+  add_constant(bomb("2^30 elements of one value"), "c", {std::int64_t{1} << 30});
+  add_constant(bomb("a shape that overflows"), "c", {std::int64_t{1} << 62, std::int64_t{1} << 62});
+  add_constant(bomb("a negative dimension"), "c", {-5});
+  tensorflow::GraphDef& many = bomb("many large constants");
+  for (int i = 0; i < 100; ++i) add_constant(many, str_cat("c", i), {64 << 20});
+  tensorflow::GraphDef& cycle = bomb("a cycle");
+  for (const char* const name : {"a", "b"}) {
+    tensorflow::NodeDef& node = *cycle.add_node();
+    node.set_name(name);
+    node.set_op("Identity");
+    node.add_input(name == std::string("a") ? "b" : "a");
+    (*node.mutable_attr())["T"].set_type(tensorflow::DT_FLOAT);
+  }
+  tensorflow::GraphDef& unknown = bomb("an op that nobody knows");
+  unknown.add_node()->set_op("NoSuchOp");
+  unknown.mutable_node(0)->set_name("n");
+  for (const auto& [what, graph] : bombs) {
+    const Status status = create_session(graph.SerializeAsString());
+    EXPECT_FALSE(status.ok()) << what;
+    EXPECT_TRUE(status.code() == Code::kInvalidArgument || status.code() == Code::kResourceExhausted ||
+                status.code() == Code::kNotFound)
+        << what << ": " << status.to_string();
+    std::printf("%s: %s\n", what.c_str(), status.to_string().substr(0, 160).c_str());
+  }
+  expect_memory_back(before, 64 * kMiB);
+}
+
+TEST_F(ClusterAbuseTest, StepsThatWantToBeHuge) {
+  const std::int64_t before = resident_bytes();
+  Graph graph(builtin_ops());
+  const Output dims = placeholder(graph, DType::kInt64, Shape{2}, "dims");
+  const Output large = fill(dims, ones(graph, DType::kFloat, {}));
+  const auto session = connect(cluster_.target("worker", 0), graph, within()).value_or_throw();
+  for (const std::int64_t dim : {std::int64_t{1} << 20, std::int64_t{1} << 40, std::int64_t{-1}}) {
+    const Status status = session->try_run({{dims, Tensor::of<std::int64_t>({2}, {dim, dim})}}, {large}).status();
+    EXPECT_TRUE(status.code() == Code::kResourceExhausted || status.code() == Code::kInvalidArgument)
+        << dim << ": " << status.to_string();
+  }
+  expect_memory_back(before, 64 * kMiB);
+}
+
+TEST_F(ClusterAbuseTest, FeedsOfMoreThanTwoGigabytes) {
+  const std::int64_t before = resident_bytes();
+  Graph graph(builtin_ops());
+  const Tensor part = Tensor::of<float>({16 << 20}, std::vector<float>(16 << 20));
+  Feeds feeds;
+  std::vector<Output> sums;
+  for (int i = 0; i < 33; ++i) {
+    const Output fed = placeholder(graph, DType::kFloat);
+    feeds.emplace_back(fed, part);
+    sums.push_back(reduce_sum(fed));
+  }
+  const Output sum = add_n(sums);
+  ConnectOptions options = within();
+  options.shared_memory = false;
+  const auto session = connect(cluster_.target("worker", 0), graph, options).value_or_throw();
+  const Status status = session->try_run(feeds, {sum}).status();
+  EXPECT_EQ(status.code(), Code::kResourceExhausted) << status.to_string();
+  EXPECT_NE(status.message().find("bytes, more than 2147483647"), std::string::npos) << status.to_string();
+  feeds.erase(feeds.begin() + 1, feeds.end());
+  EXPECT_TRUE(session->try_run(feeds, {sums[0]}).ok()) << "the session goes on";
+  expect_memory_back(before, 256 * kMiB);
+}
+
+TEST_F(ClusterAbuseTest, MessagesThatAreNone) {
+  using namespace methods;  // NOLINT: all of them
+  const std::int64_t before = resident_bytes();
+  std::mt19937 random(11);
+  const std::string_view all[] = {kCreateSession,
+                                  kExtendSession,
+                                  kPartialRunSetup,
+                                  kRunStep,
+                                  kCloseSession,
+                                  kListDevices,
+                                  kReset,
+                                  kMakeCallable,
+                                  kRunCallable,
+                                  kReleaseCallable,
+                                  kGetStatus,
+                                  kCreateWorkerSession,
+                                  kRegisterGraph,
+                                  kDeleteWorkerSession,
+                                  kDeregisterGraph,
+                                  kRunGraph,
+                                  kCleanupGraph,
+                                  kCleanupAll,
+                                  kRecvTensor,
+                                  "/tutti.TaskService/Hello",
+                                  "/no.such/Call",
+                                  "",
+                                  "/tutti.TaskService/Lease"};
+  for (const std::string_view method : all) {
+    SCOPED_TRACE(method);
+    // A length that goes over the end, in the first field of any message.
+    const Status cut = call(method, Payload(std::string("\x0a\xff\xff\xff\xff\x07xyz"))).status;
+    const bool takes_anything = method == kGetStatus;
+    EXPECT_EQ(cut.ok(), takes_anything) << cut.to_string();
+    for (int i = 0; i < 20; ++i) {
+      std::string garbage(random() % 200, '\0');
+      for (char& c : garbage) c = static_cast<char>(random());
+      const Status status = call(method, Payload(garbage)).status;
+      EXPECT_NE(status.code(), Code::kDeadlineExceeded) << "no answer";
+      EXPECT_NE(status.code(), Code::kUnavailable) << status.to_string();
+    }
+  }
+  expect_memory_back(before, 64 * kMiB);
+}
+
+}  // namespace
+}  // namespace tutti

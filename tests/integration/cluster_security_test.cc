@@ -1,0 +1,167 @@
+// Clusters of processes with certificates (`tutti certs`) and a join token, and those who lack them.
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <fstream>
+
+#include "tests/distributed/rpc/temporary_directory.h"
+#include "tests/integration/process_cluster.h"
+#include "tutti/core/strings.h"
+#include "tutti/ops/array.h"
+#include "tutti/ops/math.h"
+#include "tutti/ops/op_table.h"
+#include "tutti/ops/state.h"
+
+namespace tutti {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr const char* kToken = "a secret of this cluster, 16 bytes or more";
+
+class ClusterSecurityTest : public testing::Test {
+ protected:
+  ClusterSecurityTest() : cluster_(1, 1, {"--ca=" + file("ca.pem"), "--join-token-file=" + file("token")}) {
+    make_certificates(directory_.path());
+    std::ofstream(file("token")) << kToken << "\n";
+  }
+
+  // One authority, and certificates for the tasks and a client.
+  static void make_certificates(const std::string& directory) {
+    const std::string spec = R"({"ps": ["127.0.0.1:1"], "worker": ["127.0.0.1:2"], "client": ["127.0.0.1:3"]})";
+    ChildProcess certs(tutti_command("certs", {"--cluster=" + spec, "--out=" + directory}));
+    EXPECT_EQ(certs.wait(), 0) << certs.output();
+  }
+  std::string file(const std::string& name) const { return directory_.path() + "/" + name; }
+  void start(const std::string& job, const std::string& certificate) {
+    cluster_.start(job, 0, {"--cert=" + file(certificate + ".pem"), "--key=" + file(certificate + ".key")});
+  }
+  void start_all() {
+    start("ps", "ps-0");
+    start("worker", "worker-0");
+  }
+  ConnectOptions member() const {
+    ConnectOptions options = within();
+    options.security = {.ca_file = file("ca.pem"),
+                        .certificate_file = file("client-0.pem"),
+                        .key_file = file("client-0.key"),
+                        .join_token = kToken};
+    return options;
+  }
+
+  // A step that needs both tasks.
+  Status run_step(const ConnectOptions& options) {
+    Graph graph(builtin_ops());
+    Output three;
+    {
+      const auto scope = graph.device_scope("/job:ps/task:0");
+      three = ones(graph, DType::kFloat, {}) + fill({}, constant(graph, Tensor::scalar(2.0f)));
+    }
+    const auto scope = graph.device_scope("/job:worker/task:0");
+    const Output nine = mul(three, three);
+    auto session = connect(cluster_.target("worker", 0), graph, options);
+    if (!session.ok()) return session.status();
+    auto got = (*session)->try_run({}, {nine});
+    if (!got.ok()) return got.status();
+    EXPECT_EQ((*got)[0].scalar<float>(), 9);
+    return (*session)->close();
+  }
+  // The client is refused as often as it tries, and members are served.
+  void expect_refused(ConnectOptions options, const std::string& reason, int times) {
+    options.wait_for_ready = false;
+    options.operation_timeout = 5s;
+    for (int i = 0; i < times; ++i) {
+      const Status status = run_step(options);
+      EXPECT_FALSE(status.ok());
+      EXPECT_NE(status.message().find(reason), std::string::npos) << status.to_string();
+    }
+    const Status status = run_step(member());
+    EXPECT_TRUE(status.ok()) << status.to_string();
+  }
+  // What the worker said about those whom it refused.
+  int refusals_said(const std::string& words) {
+    cluster_.child("worker", 0).send(SIGTERM);
+    EXPECT_EQ(cluster_.child("worker", 0).wait(), 0);
+    const std::string& output = cluster_.child("worker", 0).output();
+    int count = 0;
+    for (auto at = output.find(words); at != output.npos; at = output.find(words, at + 1)) ++count;
+    return count;
+  }
+
+  test::TemporaryDirectory directory_;
+  ProcessCluster cluster_;
+};
+
+TEST_F(ClusterSecurityTest, MembersWorkTogether) {
+  start_all();
+  const Status status = run_step(member());
+  EXPECT_TRUE(status.ok()) << status.to_string();
+  ConnectOptions no_shared_memory = member();
+  no_shared_memory.shared_memory = false;
+  EXPECT_TRUE(run_step(no_shared_memory).ok());
+}
+
+TEST_F(ClusterSecurityTest, NoToken) {
+  start_all();
+  ConnectOptions options = member();
+  options.security.join_token.clear();
+  expect_refused(options, "join token", 3);
+  EXPECT_EQ(refusals_said("refused calls from"), 1) << "once for each host";
+}
+
+TEST_F(ClusterSecurityTest, AWrongToken) {
+  start_all();
+  ConnectOptions options = member();
+  options.security.join_token = "another secret, of the same kind";
+  expect_refused(options, "join token", 3);
+  EXPECT_EQ(refusals_said("refused calls from"), 1) << "once for each host";
+}
+
+TEST_F(ClusterSecurityTest, AnotherAuthority) {
+  start_all();
+  const test::TemporaryDirectory other;
+  make_certificates(other.path());
+  ConnectOptions options = member();
+  options.security.ca_file = other.path() + "/ca.pem";
+  expect_refused(options, "grpc://127.0.0.1:", 1);
+  options = member();
+  options.security.certificate_file = other.path() + "/client-0.pem";
+  options.security.key_file = other.path() + "/client-0.key";
+  expect_refused(options, "grpc://127.0.0.1:", 1);
+  EXPECT_EQ(refusals_said("andshake failed"), 1);
+}
+
+TEST_F(ClusterSecurityTest, NoCertificate) {
+  start_all();
+  ConnectOptions options = within();
+  options.security.join_token = kToken;
+  expect_refused(options, "grpc://127.0.0.1:", 1);
+  EXPECT_EQ(refusals_said("andshake failed"), 1);
+}
+
+TEST_F(ClusterSecurityTest, ATaskWithTheCertificateOfAnother) {
+  start("ps", "client-0");
+  start("worker", "worker-0");
+  ConnectOptions options = member();
+  options.operation_timeout = 1s;
+  const Status status = run_step(options);
+  EXPECT_EQ(status.code(), Code::kDeadlineExceeded) << status.to_string();
+  const std::string line = cluster_.child("worker", 0).wait_for_line("still missing: /job:ps/replica:0/task:0");
+  EXPECT_NE(line.find("handshake failed"), std::string::npos) << cluster_.child("worker", 0).output();
+}
+
+TEST_F(ClusterSecurityTest, OpenToTheNetworkOnlyWithSecurity) {
+  ChildProcess open(server_command({"--cluster", R"({"local": ["0.0.0.0:0"]})"}), {"TF_CONFIG", "TUTTI_JOIN_TOKEN"});
+  EXPECT_EQ(open.wait(), 1);
+  for (const char* part : {"0.0.0.0:0", "certificate", "insecure"}) {
+    EXPECT_NE(open.output().find(part), std::string::npos) << open.output();
+  }
+  ChildProcess closed(
+      server_command({"--cluster", R"({"ps": ["0.0.0.0:0"]})", "--ca=" + file("ca.pem"), "--cert=" + file("ps-0.pem"),
+                      "--key=" + file("ps-0.key"), "--join-token-file=" + file("token")}),
+      {"TF_CONFIG"});
+  EXPECT_NE(closed.wait_for_line("listening on"), "") << closed.output();
+}
+
+}  // namespace
+}  // namespace tutti
