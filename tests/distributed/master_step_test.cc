@@ -69,6 +69,13 @@ TEST_F(MasterStepTest, FeedsGoWhereTheyAreUsed) {
   EXPECT_EQ(ps(0).runs.count() + ps(1).runs.count(), 0u) << "tasks that the step does not need";
 }
 
+TEST_F(MasterStepTest, WhatIsFedMayBeATarget) {
+  RunStepRequest step = request({}, {"x"});
+  step.feeds = {{"x:0", value(4)}};
+  EXPECT_TRUE(run(step).value().tensors.empty());
+  EXPECT_EQ(worker().runs.count(), 1u);
+}
+
 TEST_F(MasterStepTest, SignaturesAreCompiledOnce) {
   for (const auto& fetches : std::vector<std::vector<std::string>>{
            {"sum:0", "negative:0"}, {"negative", "sum"}, {"sum", "negative", "sum:0"}, {"sum:0", "negative:0"}}) {
@@ -311,8 +318,10 @@ TEST_F(MasterStepTest, ALostTaskEndsTheStepsThatUseIt) {
   auto alone = run(request({}, {"alone"}));
   finish(ps(1), 1);
   alone.value();
-  master().lose_task(kPs0, aborted("another cause"));
-  EXPECT_STATUS(fetch("sum:0").status(), Code::kUnavailable, "was lost");  // the first cause is kept
+  master().lose_task(kPs0, unavailable("another cause"));
+  EXPECT_STATUS(fetch("sum:0").status(), Code::kUnavailable, "was lost");  // the first cause is kept,
+  master().lose_task(kPs0, aborted(kPs0, " was restarted"));
+  EXPECT_STATUS(fetch("sum:0").status(), Code::kAborted, "was restarted");  // until waiting is of no use
 }
 
 TEST_F(MasterStepTest, ALostTaskEndsRegistrationToo) {
