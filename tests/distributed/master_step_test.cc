@@ -69,6 +69,13 @@ TEST_F(MasterStepTest, FeedsGoWhereTheyAreUsed) {
   EXPECT_EQ(ps(0).runs.count() + ps(1).runs.count(), 0u) << "tasks that the step does not need";
 }
 
+TEST_F(MasterStepTest, WhatIsFedMayBeATarget) {
+  RunStepRequest step = request({}, {"x"});
+  step.feeds = {{"x:0", value(4)}};
+  EXPECT_TRUE(run(step).value().tensors.empty());
+  EXPECT_EQ(worker().runs.count(), 1u);
+}
+
 TEST_F(MasterStepTest, SignaturesAreCompiledOnce) {
   for (const auto& fetches : std::vector<std::vector<std::string>>{
            {"sum:0", "negative:0"}, {"negative", "sum"}, {"sum", "negative", "sum:0"}, {"sum:0", "negative:0"}}) {

@@ -238,7 +238,81 @@ TEST_F(MasterTest, ALostTaskDoesNotHoldUpClosing) {
   ps(0).deleted.hold();
   master().lose_task(kPs0, unavailable("gone"));
   close().value();
-  EXPECT_EQ(ps(0).deleted.count(), 0u);
+  ASSERT_EQ(ps(0).deleted.count(), 1u) << "it may have been cut off only";
+  EXPECT_TRUE(ps(0).deleted.options(0).wait_for_ready);
+  EXPECT_EQ(*ps(0).deleted.options(0).deadline, clock_.now() + std::chrono::seconds(10));
+  EXPECT_FALSE(ps(0).deleted.answered(0));
+
+  create();
+  master().lose_task(kPs0, aborted("restarted"));
+  close().value();
+  EXPECT_EQ(ps(0).deleted.count(), 1u) << "it knows nothing of the session";
+}
+
+TEST_F(MasterTest, ATaskThatIsLostWhileOthersAreLookedForIsAskedAgain) {
+  ps(1).status.hold();
+  auto answer = create_async();
+  EXPECT_EQ(ps(0).status.count(), 1u);
+  master().lose_task(kPs0, aborted(kPs0, " was restarted"));
+  ps(0).status.reply_with([](const EmptyMessage&) -> Result<GetStatusReply> {
+    return GetStatusReply{{{.name = kPs0 + "/device:CPU:0", .type = "CPU", .incarnation = 9}}};
+  });
+  const GetStatusReply found{{{.name = kPs1 + "/device:CPU:0", .type = "CPU", .incarnation = 3}}};
+  ps(1).status.answer(0, found);
+  EXPECT_FALSE(answer.is_there());
+  EXPECT_EQ(ps(0).status.count(), 2u);
+  ps(1).status.answer(1, found);
+  session_ = answer.value().session_handle;
+  Answer<ListDevicesReply> devices;
+  master().list_devices({session_}, {}, devices.done());
+  EXPECT_EQ(devices.value().local.at(1).incarnation, 9u);
+}
+
+TEST_F(MasterTest, ATaskThatIsStartedAnewWhileItIsAskedIsAskedAgain) {
+  ps(0).status.hold();
+  auto answer = create_async();
+  ps(0).status.hold(false);
+  ps(0).status.answer(0, aborted(kPs0, " was restarted"));
+  clock_.advance(std::chrono::seconds(1));
+  answer.value();
+}
+
+// Cutting a graph takes its time; who has news of tasks does not wait for it.
+TEST_F(MasterTest, LongWorkIsDoneElsewhereAndHoldsNothingUp) {
+  std::vector<std::function<void()>> work;
+  options_.run = [&work](std::function<void()> one) { work.push_back(std::move(one)); };
+  auto creating = create_async();
+  ASSERT_EQ(work.size(), 1u);
+  EXPECT_FALSE(creating.is_there());
+  work[0]();
+  session_ = creating.value().session_handle;
+  auto step = fetch("sum:0");
+  ASSERT_EQ(work.size(), 2u);
+  Answer<ExtendSessionReply> extended;
+  master().extend_session({session_, one_node("late"), 0}, {}, extended.done());
+  ASSERT_EQ(work.size(), 3u);
+  EXPECT_FALSE(step.is_there() || extended.is_there());
+  work[1]();
+  step.value();
+  work[2]();
+  EXPECT_EQ(extended.value().new_graph_version, 1);
+  fetch("sum:0").value();
+  EXPECT_EQ(work.size(), 3u) << "it was cut before";
+  auto late = fetch("late:0");
+  master().lose_task(kPs0, unavailable("gone"));
+  close().value();
+  work.at(3)();
+  EXPECT_STATUS(late.status(), Code::kFailedPrecondition, "closed");
+}
+
+TEST_F(MasterTest, ASessionWhoseClientHasGoneMeanwhileIsClosed) {
+  Cancellation client;
+  ps(0).created.reply_with([&](const CreateWorkerSessionRequest&) -> Result<EmptyMessage> {
+    client.cancel(cancelled("the client went away"));
+    return EmptyMessage{};
+  });
+  EXPECT_STATUS(create_async({}, {.cancellation = &client}).status(), Code::kCancelled, "went away");
+  for (auto& [task, fake] : workers_) EXPECT_EQ(fake->deleted.count(), 1u) << task;
 }
 
 TEST_F(MasterTest, ResetEndsSessionsAndCleansContainers) {
@@ -284,6 +358,20 @@ TEST_F(MasterTest, IdleSessionsAreCollected) {
   }
   clock_.advance(std::chrono::seconds(80));
   EXPECT_STATUS(fetch("sum:0").status(), Code::kAborted, "is not found.");
+}
+
+TEST_F(MasterTest, ALeasedSessionIsNotIdle) {
+  options_.session_idle_limit = std::chrono::seconds(60);
+  create();
+  master().lease_session(session_, true);
+  clock_.advance(std::chrono::seconds(200));
+  EXPECT_EQ(worker().deleted.count(), 0u);
+  master().lease_session(session_, false);
+  clock_.advance(std::chrono::seconds(50));
+  EXPECT_EQ(worker().deleted.count(), 0u);
+  clock_.advance(std::chrono::seconds(50));
+  EXPECT_EQ(worker().deleted.count(), 1u);
+  master().lease_session(session_, true);
 }
 
 TEST_F(MasterTest, AnAbandonedSessionIsClosed) {

@@ -66,6 +66,22 @@ TEST_F(PeerHealthTest, AWatchedPeerIsAskedAtOnceAndOnlyOnce) {
   EXPECT_TRUE(health_.watch(kPs, now_).empty());
 }
 
+TEST_F(PeerHealthTest, AnsweredCallsAreSignsOfLife) {
+  make_alive();
+  PeerHealth::Events events;
+  for (int i = 0; i < 20; ++i) {
+    for (auto& event : pass(200ms)) events.push_back(std::move(event));
+    health_.answered(kPs, 7, now_);
+  }
+  EXPECT_TRUE(of_kind(events, Kind::kLost).empty());
+  EXPECT_GT(of_kind(events, Kind::kAsk).size(), 10u) << "it still hears of us";
+  (void)pass(900ms);
+  health_.answered(kPs, 8, now_);  // of whom nobody knows
+  EXPECT_EQ(of_kind(pass(200ms), Kind::kLost).size(), 1u);
+  health_.answered(kPs, 7, now_);
+  EXPECT_EQ(health_.state(kPs), PeerState::kLost) << "only what says who it is brings it back";
+}
+
 TEST_F(PeerHealthTest, AnswersAreHeartbeats) {
   (void)health_.watch(kPs, now_);
   const auto first = health_.heard(kPs, 7, now_);

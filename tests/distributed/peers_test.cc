@@ -71,7 +71,7 @@ class FakeChannel : public Channel {
       const auto stop = [end, cancellation] { end(cancellation->status(), {}); };
       if (cancellation->register_callback(stop) == 0) return stop();
     }
-    if (silent) return;
+    if (silent || method == mute) return;
     if (peer_.foreign && method.starts_with("/tutti.")) return end(unimplemented("what?"), {});
     peer_.front().handle({method, std::move(request), {}, name_, nullptr}, end);
   }
@@ -79,6 +79,7 @@ class FakeChannel : public Channel {
 
   Status failure;
   bool silent = false;
+  std::string_view mute;  // the method that is not answered
   std::vector<std::string> methods;
 
  private:
@@ -211,6 +212,70 @@ TEST_F(PeersTest, ARestartAbortsTheCalls) {
   EXPECT_EQ(gone_[0].second.code(), Code::kAborted);
   EXPECT_EQ((*result)->code(), Code::kAborted);
   EXPECT_EQ(peers_->state(kPs), PeerState::kAlive);
+}
+
+// A session that is made while a task is away waits for just that restart.
+TEST_F(PeersTest, ACallThatWaitsForTheRestartGoesOn) {
+  start();
+  call();
+  plain_->failure = unavailable("cannot connect; the call was not sent");
+  call();
+  ASSERT_EQ(peers_->state(kPs), PeerState::kLost);
+  plain_->failure = {};
+  peer_.restart(2);
+  std::optional<Status> waiting;
+  CallOptions options;
+  options.wait_for_ready = true;
+  (*peers_->channel(kPs))->call(kWork, {}, options, [&](Status status, const Payload&) {
+    waiting = std::move(status);
+  });
+  clock_.advance(5s);
+  EXPECT_EQ(peers_->state(kPs), PeerState::kAlive);
+  ASSERT_EQ(gone_.size(), 2u);
+  EXPECT_EQ(gone_[1].second.code(), Code::kAborted);
+  EXPECT_FALSE(waiting.has_value());
+  peers_->stop(cancelled("the test ended"));
+  EXPECT_TRUE(waiting.has_value());
+}
+
+TEST_F(PeersTest, AnswersToCallsAreSignsOfLife) {
+  start();
+  call();
+  plain_->mute = kLeaseMethod;
+  for (int i = 0; i < 20; ++i) {
+    call();
+    clock_.advance(200ms);
+    peer_.held.back()({}, {});
+    peer_.held.pop_back();
+  }
+  EXPECT_TRUE(gone_.empty());
+  clock_.advance(2s);
+  EXPECT_EQ(gone_.size(), 1u);
+}
+
+TEST_F(PeersTest, AnErrorIsAnAnswer) {
+  start();
+  call();
+  plain_->failure = resource_exhausted("too many calls");
+  clock_.advance(5s);
+  EXPECT_TRUE(gone_.empty());
+  EXPECT_EQ(peers_->state(kPs), PeerState::kAlive);
+}
+
+TEST_F(PeersTest, CallsOfAWayThatIsReplacedGoOn) {
+  peer_.shm_name = "shm-1";
+  peer_.restart(1);
+  start();
+  call();
+  call();  // the fast way
+  const std::weak_ptr<FakeChannel> old = fast_;
+  const auto lost = fast_lost_;
+  lost(unavailable("closed"));
+  ASSERT_NE(fast_, old.lock()) << "another one";
+  EXPECT_FALSE(old.expired());
+  for (auto& reply : peer_.held) reply({}, {});
+  peer_.held.clear();
+  EXPECT_TRUE(old.expired());
 }
 
 TEST_F(PeersTest, ADeadPeerIsLostAtOnceAndFoundAgain) {

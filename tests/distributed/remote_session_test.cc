@@ -53,6 +53,10 @@ class LossyMaster : public MasterInterface {
   }
   void run_step(RunStepRequest request, const CallOptions& options, ReplyDone<RunStepReply> done) override {
     ++run_steps;
+    if (lost_replies > 0) {
+      --lost_replies;
+      done = [done = std::move(done)](const Result<RunStepReply>&) { done(unavailable("the reply was lost")); };
+    }
     master_.run_step(std::move(request), options, std::move(done));
   }
   void close_session(CloseSessionRequest request, const CallOptions& options, ReplyDone<EmptyMessage> done) override {
@@ -346,6 +350,11 @@ TEST_F(RemoteSessionTest, LostRequestsAreRepeatedAndLostRepliesAreNot) {
   EXPECT_EQ(status.code(), Code::kUnavailable);
   EXPECT_EQ(status.message(), "the reply was lost");
   EXPECT_EQ(current(), 2.0f) << "it had its effect once";
+
+  lossy_->lose(0, 1);
+  auto in_body = start(*session, {}, {count}, {.timeout = std::chrono::seconds(5)});
+  workers_.clock().advance(std::chrono::milliseconds(1));
+  EXPECT_EQ(in_body.status().message(), "the reply was lost") << "also where errors come in the body";
 
   lossy_->run_callables = 0;
   lossy_->lose(1000, 0);

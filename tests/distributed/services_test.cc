@@ -109,12 +109,14 @@ class LoopChannel : public Channel {
     IncomingCall call;
     call.method = method;
     call.request = std::move(request);
+    call.peer_task = peer_task;
     call.cancellation = options.cancellation;
     handler_.handle(std::move(call), std::move(done));
   }
   std::string describe() const override { return "loop to nowhere"; }
 
   std::string garbage;
+  std::string peer_task;
 
  private:
   CallHandler& handler_;
@@ -175,6 +177,20 @@ TEST_F(Services, EveryMethodOfAWorkerArrives) {
   EXPECT_EQ(record_.called, "cleanup_all 2");
   w.recv_tensor({1, "key", 2}, {}, [&](Result<RecvTensorReply> r) { EXPECT_EQ(r->tensor.scalar<float>(), 3); });
   EXPECT_EQ(record_.called, "recv_tensor key");
+}
+
+TEST_F(Services, NobodyMakesSessionsInAnothersName) {
+  const std::string master = "/job:worker/replica:0/task:0";
+  channel_->peer_task = "/job:worker/replica:0/task:1";
+  remote_worker_->create_worker_session({.job = "ps", .master_task = master}, {}, [](const Result<EmptyMessage>& r) {
+    EXPECT_EQ(r.status().code(), Code::kUnauthenticated);
+  });
+  EXPECT_EQ(record_.called, "");
+  for (const std::string& proved : {std::string(), master}) {
+    channel_->peer_task = proved;
+    remote_worker_->create_worker_session({.job = "ps", .master_task = master}, {},
+                                          [](const Result<EmptyMessage>& r) { EXPECT_TRUE(r.ok()); });
+  }
 }
 
 TEST_F(Services, EveryMethodOfAMasterArrives) {

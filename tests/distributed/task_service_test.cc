@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+
 namespace tutti {
 namespace {
 
@@ -38,6 +40,8 @@ class TaskServiceTest : public testing::Test {
     options.heard = [this](const std::string& task, std::uint64_t incarnation) {
       heard_.emplace_back(task, incarnation);
     };
+    options.certificates = certificates_;
+    options.leased = [this](const std::string& session, bool held) { leased_[session] += held ? 1 : -1; };
     options.abandon = [this](const std::string& session) { abandoned_.push_back(session); };
     options.log = [this](const std::string& line) { lines_.push_back(line); };
     service_ = std::make_unique<TaskService>(options, others_);
@@ -58,6 +62,8 @@ class TaskServiceTest : public testing::Test {
   ManualClock clock_;
   OtherServices others_;
   std::vector<std::pair<std::string, std::uint64_t>> heard_;
+  bool certificates_ = false;
+  std::map<std::string, int> leased_;
   std::vector<std::string> abandoned_;
   std::vector<std::string> lines_;
   std::unique_ptr<TaskService> service_;
@@ -94,6 +100,17 @@ TEST_F(TaskServiceTest, TheSenderMustBeWhomItsCertificateNames) {
   EXPECT_TRUE(call(kHelloMethod, hello, nullptr, kWorker)->status.ok());
 }
 
+TEST_F(TaskServiceTest, WhereThereAreCertificatesANameMustBeProved) {
+  certificates_ = true;
+  make({});
+  const Payload hello = encode(HelloRequest{.task = kWorker, .incarnation = 7});
+  EXPECT_EQ(call(kHelloMethod, hello)->status.code(), Code::kUnauthenticated);
+  EXPECT_EQ(call(kLeaseMethod, encode(LeaseRequest{.task = kWorker}))->status.code(), Code::kUnauthenticated);
+  EXPECT_TRUE(heard_.empty());
+  EXPECT_TRUE(call(kHelloMethod, hello, nullptr, kWorker)->status.ok());
+  EXPECT_TRUE(call(kHelloMethod, encode(HelloRequest{}))->status.ok()) << "a client has no name to prove";
+}
+
 TEST_F(TaskServiceTest, WithoutProofNobodyIsHeard) {
   make("secret");
   const auto answer = call(kHelloMethod, encode(HelloRequest{.task = kWorker, .incarnation = 7}));
@@ -116,9 +133,11 @@ TEST_F(TaskServiceTest, ALeaseIsHeldAndMustBeRenewed) {
   Cancellation cancellation;
   auto answer = call(kLeaseMethod, encode(LeaseRequest{.session_handle = "s1"}), &cancellation);
   EXPECT_EQ(answer->count, 0);
+  EXPECT_EQ(leased_["s1"], 1);
   clock_.advance(5s);
   EXPECT_EQ(answer->count, 1);
   EXPECT_TRUE(answer->status.ok());
+  EXPECT_EQ(leased_["s1"], 0);
   clock_.advance(9s);
   answer = call(kLeaseMethod, encode(LeaseRequest{.session_handle = "s1"}), &cancellation);
   clock_.advance(5s);

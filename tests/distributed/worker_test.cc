@@ -247,6 +247,20 @@ TEST_F(TwoWorkersTest, DeletingASessionEndsItsSteps) {
   EXPECT_EQ(workers_.run(0, receiver_, 6).status().code(), Code::kAborted);
 }
 
+TEST_F(TwoWorkersTest, ASessionWhoseDeletionCameFirstIsNotMade) {
+  Answer<EmptyMessage> deleted;
+  workers_.worker(0).delete_worker_session({.session_handle = "early"}, {}, deleted.done());
+  EXPECT_TRUE(deleted.status().ok());
+  EXPECT_EQ(workers_.create_session(0, "early", 1).code(), Code::kAborted);
+
+  Cancellation given_up;
+  given_up.cancel(cancelled("the master gave up"));
+  Answer<EmptyMessage> late;
+  workers_.worker(0).create_worker_session({.session_handle = "late"}, {.cancellation = &given_up}, late.done());
+  EXPECT_EQ(late.status().code(), Code::kCancelled);
+  EXPECT_EQ(workers_.try_register(0, "", "late").status().code(), Code::kAborted);
+}
+
 TEST_F(TwoWorkersTest, WhatWaitsForATaskThatIsGoneEnds) {
   auto waits = workers_.run(0, receiver_, 5, {result_});
   auto another = workers_.recv(0, 6, key_of(0, 1, "never"));

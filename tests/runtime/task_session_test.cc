@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <future>
+#include <thread>
 
 #include "tutti/core/rendezvous_key.h"
 #include "tutti/graph/function.h"
@@ -104,6 +105,62 @@ TEST_F(TaskSessionTest, SessionsShareTheTasksStateUnlessTheyAreIsolated) {
   EXPECT_EQ(received("v:0"), 2.0f);
   EXPECT_TRUE(run(*one, reads()).ok());
   EXPECT_EQ(received("v:0"), 1.0f);
+}
+
+// Sends end when the test says so, and tell which threads run them.
+class SlowRendezvous : public Rendezvous {
+ public:
+  Status send(const std::string&, Tensor, bool) override {
+    MutexLock lock(mu_);
+    threads_.push_back(std::this_thread::get_id());
+    changed_.notify_all();
+    while (!open_) changed_.wait(mu_);
+    return {};
+  }
+  void recv(const std::string&, Cancellation&, Done done) override { done(unimplemented("recv"), {}, false); }
+  void abort(Status) override {}
+  void open() {
+    MutexLock lock(mu_);
+    open_ = true;
+    changed_.notify_all();
+  }
+  // Of the first so many sends.
+  std::vector<std::thread::id> threads(std::size_t count) {
+    MutexLock lock(mu_);
+    while (threads_.size() < count) changed_.wait(mu_);
+    return threads_;
+  }
+
+ private:
+  Mutex mu_;
+  CondVar changed_;
+  bool open_ TUTTI_GUARDED_BY(mu_) = false;
+  std::vector<std::thread::id> threads_ TUTTI_GUARDED_BY(mu_);
+};
+
+// Callers are the transports' threads, which are needed for other messages.
+TEST_F(TaskSessionTest, OneCallerAtATimeRunsAStepItself) {
+  auto session = make_task_session(runtime_);
+  Graph graph(builtin_ops());
+  send(scalar(graph, 1), "x");
+  const auto part = add(*session, graph);
+  SlowRendezvous slow;
+  Cancellation cancellation;
+  std::promise<Status> ended[2];
+  const auto start = [&](int i) {
+    session->run(part, {.id = i + 1, .rendezvous = &slow, .cancellation = &cancellation},
+                 [&ended, i](Status status) { ended[i].set_value(std::move(status)); });
+  };
+  std::thread first(start, 0);
+  const std::thread::id first_id = first.get_id();
+  EXPECT_EQ(slow.threads(1)[0], first_id);
+  start(1);  // returns while the step waits
+  const std::thread::id second_id = slow.threads(2)[1];
+  EXPECT_NE(second_id, first_id);
+  EXPECT_NE(second_id, std::this_thread::get_id());
+  slow.open();
+  first.join();
+  for (auto& end : ended) EXPECT_TRUE(end.get_future().get().ok());
 }
 
 TEST_F(TaskSessionTest, GraphsNameTheirCutEdgesAnew) {

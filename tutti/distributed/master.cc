@@ -37,6 +37,7 @@ class Master::Impl : public std::enable_shared_from_this<Master::Impl> {
         context_(new MasterContext{.ops = options_.ops,
                                    .clock = options_.clock,
                                    .log = options_.log,
+                                   .run = options_.run,
                                    .ids = internal::IdSource(options_.seed)}),
         workers_(std::shared_ptr<void>(), options_.workers) {}
 
@@ -56,7 +57,7 @@ class Master::Impl : public std::enable_shared_from_this<Master::Impl> {
   struct Listing {
     Listing(Clock& clock, const CallOptions& options) : watch(clock, options.cancellation, options.deadline) {}
     internal::CallWatch watch;
-    std::shared_ptr<Discovery> discovery;
+    std::shared_ptr<Discovery> discovery;  // once it is listed: under the master's mu_
   };
   Result<MasterSession::Setup> make_setup(const CreateSessionRequest& request);
   Status refused() const;
@@ -121,19 +122,24 @@ void Master::Impl::create_session(CreateSessionRequest request, const CallOption
   }
   if (!stopped.ok()) return done(std::move(stopped));
   std::weak_ptr<MasterSession> weak = session;  // which owns the callback
-  session->create(std::move(request.graph_def), options,
-                  [self = shared_from_this(), weak, done = std::move(done)](Status status) {
-                    SessionPointer session = weak.lock();
-                    {
-                      MutexLock lock(self->mu_);
-                      status.update(self->cause_);
-                      if (status.ok()) self->sessions_.insert(session->handle(), session);
-                      self->creating_.erase(session);
-                      self->ended_.notify_all();
-                    }
-                    if (!status.ok()) return done(std::move(status));
-                    done(CreateSessionReply{.session_handle = session->handle(), .graph_version = 0});
-                  });
+  session->create(
+      std::move(request.graph_def), options,
+      [self = shared_from_this(), weak, caller = options.cancellation, done = std::move(done)](Status status) {
+        SessionPointer session = weak.lock();
+        // One whose client has gone meanwhile would never be closed.
+        const bool gone = status.ok() && caller != nullptr && caller->cancelled();
+        if (gone) status = caller->status();
+        {
+          MutexLock lock(self->mu_);
+          status.update(self->cause_);
+          if (status.ok()) self->sessions_.insert(session->handle(), session);
+          self->creating_.erase(session);
+          self->ended_.notify_all();
+        }
+        if (gone) session->close(status, false, [session] {});
+        if (!status.ok()) return done(std::move(status));
+        done(CreateSessionReply{.session_handle = session->handle(), .graph_version = 0});
+      });
 }
 
 void Master::Impl::close(const std::string& handle, const Status& cause, ReplyDone<EmptyMessage> done) {
@@ -162,13 +168,13 @@ void Master::Impl::list_all_devices(const CallOptions& options, ReplyDone<ListDe
         }
         self->end_listing(listing);
       });
+  const std::shared_ptr<Discovery> discovery = listing->discovery;
   Status stopped;
   {
     MutexLock lock(mu_);
     stopped = cause_;
     if (stopped.ok()) listings_.insert(listing);
   }
-  std::shared_ptr<Discovery> discovery = listing->discovery;
   if (!stopped.ok()) discovery->cancel(std::move(stopped));
   listing->watch.start(
       [discovery](Status cause) { discovery->cancel(std::move(cause)); },
@@ -177,8 +183,9 @@ void Master::Impl::list_all_devices(const CallOptions& options, ReplyDone<ListDe
 }
 
 void Master::Impl::end_listing(const std::shared_ptr<Listing>& listing) {
-  listing->discovery.reset();
+  std::shared_ptr<Discovery> discovery;  // destroyed without the lock
   MutexLock lock(mu_);
+  discovery = std::move(listing->discovery);
   listings_.erase(listing);
   ended_.notify_all();
 }
@@ -212,11 +219,13 @@ void Master::Impl::reset(const ResetRequest& request, const CallOptions& options
 }
 
 void Master::Impl::lose_task(const std::string& task, const Status& cause) {
-  std::vector<SessionPointer> sessions = sessions_.all();
+  std::vector<SessionPointer> sessions;
   {
     MutexLock lock(mu_);
-    sessions.insert(sessions.end(), creating_.begin(), creating_.end());
+    sessions.assign(creating_.begin(), creating_.end());
   }
+  // After those that are being created: one that gets ready in between is told twice instead of never.
+  for (SessionPointer& session : sessions_.all()) sessions.push_back(std::move(session));
   for (const SessionPointer& session : sessions) session->lose_task(task, cause);
 }
 
@@ -286,6 +295,11 @@ Master::~Master() { stop(unavailable("the master has stopped")); }
 
 void Master::stop(const Status& cause) { impl_->stop(cause); }
 void Master::lose_task(const std::string& task, const Status& cause) { impl_->lose_task(task, cause); }
+void Master::lease_session(const std::string& session_handle, bool held) {
+  if (Result<std::shared_ptr<MasterSession>> session = impl_->find(session_handle); session.ok()) {
+    (*session)->lease(held);
+  }
+}
 void Master::abandon_session(const std::string& session_handle) {
   impl_->close(session_handle, cancelled("the session's client has gone"), [](const Result<EmptyMessage>&) {});
 }
@@ -298,9 +312,7 @@ void Master::create_session(CreateSessionRequest request, const CallOptions& opt
 void Master::extend_session(ExtendSessionRequest request, const CallOptions&, ReplyDone<ExtendSessionReply> done) {
   Result<std::shared_ptr<MasterSession>> session = impl_->find(request.session_handle);
   if (!session.ok()) return done(session.status());
-  Result<std::int64_t> version = (*session)->extend(request);
-  if (!version.ok()) return done(version.status());
-  done(ExtendSessionReply{.new_graph_version = *version});
+  (*session)->extend(std::move(request), std::move(done));
 }
 
 void Master::partial_run_setup(PartialRunSetupRequest request, const CallOptions& options,
@@ -331,6 +343,7 @@ void Master::close_session(CloseSessionRequest request, const CallOptions&, Repl
 void Master::list_devices(ListDevicesRequest request, const CallOptions& options, ReplyDone<ListDevicesReply> done) {
   if (request.session_handle.empty()) return impl_->list_all_devices(options, std::move(done));
   Result<std::shared_ptr<MasterSession>> session = impl_->find(request.session_handle);
+  if (!session.ok() && session.status().code() != Code::kAborted) return done(session.status());
   if (!session.ok()) return done(invalid_argument(session.status().message()));
   done(ListDevicesReply{.local = (*session)->devices(), .remote = {}});
 }

@@ -24,6 +24,8 @@ struct MasterOptions {
   std::function<Result<std::unique_ptr<WorkerDirectory>>(const ClusterTasks&)> propagate;
   std::chrono::seconds session_idle_limit{0};  // 0: sessions are kept until closed
   std::uint64_t seed = 0;                      // of handles and step ids; 0: from the system
+  // Runs what computes for long (placing and cutting graphs) on a thread that no message waits for; null: at once.
+  std::function<void(std::function<void()>)> run;
   std::function<void(const std::string& line)> log;
 };
 
@@ -39,6 +41,9 @@ class Master : public MasterInterface {
   // A task is gone (kUnavailable) or came back as another incarnation (kAborted): steps that use it end with `cause`
   // now, and sessions that use it fail with it from now on.
   void lose_task(const std::string& task, const Status& cause);
+  // A call by which the client leases a session is held here (true), or was (false), in pairs: meanwhile the session is
+  // not idle.
+  void lease_session(const std::string& session_handle, bool held);
   // The client of a session went away without closing it: as CloseSession.
   void abandon_session(const std::string& session_handle);
 

@@ -111,6 +111,17 @@ PeerHealth::Events PeerHealth::heard(const std::string& task, std::uint64_t inca
   return events;
 }
 
+void PeerHealth::answered(const std::string& task, std::uint64_t incarnation, TimePoint now) {
+  const auto found = peers_.find(task);
+  if (found == peers_.end()) return;
+  Peer& peer = found->second;
+  const bool there = peer.state == PeerState::kAlive || peer.state == PeerState::kSuspected;
+  if (!there || peer.incarnation != incarnation) return;
+  peer.state = PeerState::kAlive;
+  peer.heard = std::max(peer.heard, now);
+  // It is asked as before: by our questions it knows that we live.
+}
+
 void PeerHealth::lose(const std::string& task, Peer& peer, const Status& cause, TimePoint now, Events& events) {
   peer.state = PeerState::kLost;
   peer.asked_for = now;

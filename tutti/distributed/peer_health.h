@@ -64,6 +64,8 @@ class PeerHealth {
   Events ask_now(const std::string& task, TimePoint now);
   // It answered, or called us. An incarnation that was replaced by a later one is not believed any more.
   Events heard(const std::string& task, std::uint64_t incarnation, TimePoint now);
+  // A call that was made to this incarnation was answered: a sign of life, of which nothing follows.
+  void answered(const std::string& task, std::uint64_t incarnation, TimePoint now);
   Events connection_failed(const std::string& task, ConnectStage stage, const Status& reason, TimePoint now);
   // A connection that stood is gone.
   Events connection_closed(const std::string& task, TimePoint now);

@@ -17,6 +17,20 @@ namespace {
 
 constexpr std::string_view kGetStatusMethod = "/tensorflow.WorkerService/GetStatus";
 
+// Whether a failed question was answered by somebody, who knows us and lives.
+bool is_answer(Code code) {
+  switch (code) {
+    case Code::kUnavailable:
+    case Code::kDeadlineExceeded:
+    case Code::kUnauthenticated:
+    case Code::kFailedPrecondition:
+    case Code::kCancelled:
+      return false;
+    default:
+      return true;
+  }
+}
+
 // One call to a peer on its way: ended by its caller, or by the peer's loss. Its cancellation is not a child of the
 // caller's: that one may end with the call, while a loss still goes through this one.
 struct Call {
@@ -36,6 +50,7 @@ struct Call {
   }
 
   Cancellation* const caller;
+  std::uint64_t to = 0;  // the incarnation that it was made to; 0: to whoever comes. Under the peers' mu_
   Cancellation::Token token = 0;
   Cancellation cancellation;
 };
@@ -219,7 +234,7 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
   void handle(const PeerEvent& event) {
     switch (event.kind) {
       case PeerEvent::Kind::kAlive:
-        return found(event.task);
+        return found(event);
       case PeerEvent::Kind::kRestarted:
       case PeerEvent::Kind::kLost:
         return lost(event);
@@ -230,13 +245,21 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
     }
   }
 
-  void found(const std::string& task) {
+  void found(const PeerEvent& event) {
     {
       MutexLock lock(mu_);
-      Peer& peer = *peers_.at(task);
+      Peer& peer = *peers_.at(event.task);
+      give_waiting(peer, event.incarnation);
       if (std::exchange(peer.found_said, true)) return;
     }
-    say(str_cat("found ", task));
+    say(str_cat("found ", event.task));
+  }
+
+  // What was on its way to whoever comes has arrived at this one.
+  void give_waiting(Peer& peer, std::uint64_t incarnation) TUTTI_REQUIRES(mu_) {
+    for (const auto& call : peer.calls) {
+      if (call->to == 0) call->to = incarnation;
+    }
   }
 
   void lost(const PeerEvent& event) {
@@ -246,9 +269,14 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
     {
       MutexLock lock(mu_);
       Peer& peer = *peers_.at(event.task);
-      // A restart is noticed by hello; what runs since then runs at the new incarnation.
-      calls.swap(peer.calls);
       const bool restarted = event.kind == PeerEvent::Kind::kRestarted;
+      // What was made to the new incarnation, or waited for it, goes on.
+      std::erase_if(peer.calls, [&](const std::shared_ptr<Call>& call) {
+        const bool ends = !restarted || (call->to != 0 && call->to != event.incarnation);
+        if (ends) calls.insert(call);
+        return ends;
+      });
+      if (restarted) give_waiting(peer, event.incarnation);
       if (!restarted || peer.fast_to != event.incarnation) fast = std::move(peer.fast);
       if (!restarted) peer.greeted = 0;
       peer.found_said = false;
@@ -348,11 +376,15 @@ Result<std::shared_ptr<WorkerInterface>> Peers::Impl::worker(const std::string& 
     MutexLock lock(mu_);
     if (!stopped_.ok()) return stopped_;
     if (task == options_.task && local_) return local_;
+    if (const auto found = peers_.find(task); found != peers_.end() && found->second->worker) {
+      return found->second->worker;
+    }
   }
   TUTTI_ASSIGN_OR_RETURN(std::shared_ptr<Channel> way, channel(task));
+  auto worker = make_remote_worker(std::move(way));
   MutexLock lock(mu_);
   Peer& peer = *peers_.at(task);
-  if (!peer.worker) peer.worker = make_remote_worker(std::move(way));
+  if (!peer.worker) peer.worker = std::move(worker);
   return peer.worker;
 }
 
@@ -457,6 +489,7 @@ void Peers::Impl::send(const std::string& task, std::string_view method, Payload
     if (!options.wait_for_ready && health_.state(task) == PeerState::kLost) refused.update(peer.loss);
     if (refused.ok()) {
       channel = peer.fast ? peer.fast : plain(peer);
+      if (health_.state(task) != PeerState::kLost) call->to = health_.incarnation(task);
       peer.calls.insert(call);
       first = !std::exchange(peer.watched, true);
     }
@@ -466,8 +499,9 @@ void Peers::Impl::send(const std::string& task, std::string_view method, Payload
   Call::follow_caller(call);
   CallOptions own = options;
   own.cancellation = &call->cancellation;
+  // With the channel: one that is replaced ends when its last call has.
   channel->call(method, std::move(request), own,
-                [self = shared_from_this(), task, call, asks_status = method == kGetStatusMethod,
+                [self = shared_from_this(), task, call, channel, asks_status = method == kGetStatusMethod,
                  done = std::move(done)](Status status, Payload bytes) {
                   self->call_ended(task, call, status);
                   if (asks_status && status.ok()) self->status_seen(task, bytes);
@@ -486,6 +520,8 @@ void Peers::Impl::call_ended(const std::string& task, const std::shared_ptr<Call
     Peer& peer = *peers_.at(task);
     ours = peer.calls.erase(call) != 0;
     if (ours && status.code() == Code::kUnavailable) peer.broke = true;
+    // A peer that works so hard that heartbeats are late is not silent.
+    if (status.ok()) health_.answered(task, call->to, options_.clock->now());
   }
   // Ended by the way itself: find out at once whether the peer lives.
   if (ours && status.code() == Code::kUnavailable) {
@@ -710,6 +746,9 @@ void Peers::Impl::ask_failed(const std::string& task, const Status& status) {
   feed(
       [&](TimePoint now) TUTTI_NO_THREAD_SAFETY_ANALYSIS {
         if (silent) return health_.tick(now);
+        const PeerState state = health_.state(task);
+        const bool was_there = state == PeerState::kAlive || state == PeerState::kSuspected;
+        if (was_there && !broke && is_answer(status.code())) return health_.heard(task, health_.incarnation(task), now);
         if (broke) return health_.connection_closed(task, now);
         return health_.connection_failed(task, connect_stage(status), status, now);
       },

@@ -262,9 +262,11 @@ void RemoteSession::run_callable_async(CallableId id, std::vector<Tensor> feeds,
 void RemoteSession::run_by_handle(const Callable& callable, std::vector<Tensor> feeds,
                                   const std::shared_ptr<Running>& running, Done done) {
   RunCallableRequest request{handle_, callable.handle, std::move(feeds), ids_.request_id()};
+  // Without owning the master, which may own the clock that ends the last of this: close() waits for the call.
   std::make_shared<RetryingCall<RunCallableReply>>(
       clock_, call_options(*running, options_.config.operation_timeout),
-      [master = master_, request = std::move(request)](const CallOptions& options, ReplyDone<RunCallableReply> reply) {
+      [master = master_.get(), request = std::move(request)](const CallOptions& options,
+                                                             ReplyDone<RunCallableReply> reply) {
         master->run_callable(request, options, std::move(reply));
       },
       [expected = callable.signature.fetches.size(), done = std::move(done)](Result<RunCallableReply> reply) {
@@ -304,7 +306,7 @@ void RemoteSession::run_by_names(const Callable& callable, std::vector<Tensor> f
   const auto timeout = options.timeout.count() > 0 ? options.timeout : options_.config.operation_timeout;
   std::make_shared<RetryingCall<RunStepReply>>(
       clock_, call_options(*running, timeout),
-      [master = master_, request = std::move(request)](const CallOptions& call, ReplyDone<RunStepReply> reply) {
+      [master = master_.get(), request = std::move(request)](const CallOptions& call, ReplyDone<RunStepReply> reply) {
         master->run_step(request, call, std::move(reply));
       },
       [fetches = callable.signature.fetches, metadata = options.metadata,

@@ -216,6 +216,11 @@ class Server::Impl : public std::enable_shared_from_this<Impl> {
     peers_ = std::make_unique<Peers>(std::move(peers));
   }
 
+  // Compiling a graph may take seconds, in which the transports' threads must answer heartbeats.
+  std::function<void(std::function<void()>)> computing() {
+    return [this](std::function<void()> work) { runtime_->blocking().run(std::move(work)); };
+  }
+
   WorkerOptions worker_options() {
     WorkerOptions worker;
     worker.task = task_;
@@ -231,6 +236,7 @@ class Server::Impl : public std::enable_shared_from_this<Impl> {
     worker.peers = peers_.get();
     worker.clock = clock_.get();
     worker.step_bytes = options_.limits.step_bytes;
+    worker.run = computing();
     worker.log = line_log();
     return worker;
   }
@@ -243,6 +249,7 @@ class Server::Impl : public std::enable_shared_from_this<Impl> {
     master.workers = peers_.get();
     master.clock = clock_.get();
     master.session_idle_limit = options_.session_idle_limit;
+    master.run = computing();
     master.log = line_log();
     master_ = std::make_unique<Master>(std::move(master));
     services_ = make_task_services(*master_, *worker_);
@@ -256,6 +263,8 @@ class Server::Impl : public std::enable_shared_from_this<Impl> {
     service.hello.token = options_.security.join_token;
     service.clock = clock_.get();
     service.heard = [this](const std::string& task, std::uint64_t incarnation) { peers_->heard(task, incarnation); };
+    service.certificates = !options_.security.ca_file.empty();
+    service.leased = [this](const std::string& session, bool held) { master_->lease_session(session, held); };
     service.abandon = [this](const std::string& session) { master_->abandon_session(session); };
     service.log = line_log();
     service_ = std::make_unique<TaskService>(std::move(service), *services_);

@@ -68,6 +68,14 @@ void serve(void (Interface::*function)(Request, const CallOptions&, ReplyDone<Re
   Request request;
   Status decoded = decode(call.request, request);
   if (!decoded.ok()) return reply(cut_message(decoded.with_context(method)), {});
+  if constexpr (requires { request.master_task; }) {
+    // Sessions of a master end when its task is found gone: nobody makes them in another's name.
+    if (!call.peer_task.empty() && !request.master_task.empty() && call.peer_task != request.master_task) {
+      return reply(Status(Code::kUnauthenticated, str_cat(method, ": for master ", printable(request.master_task),
+                                                          ", but the caller is ", printable(call.peer_task))),
+                   {});
+    }
+  }
   call.request = {};  // tensors hold what they need of it
   const bool in_body = errors_in_body(request);
   (target_of(targets, static_cast<Interface*>(nullptr)).*function)(

@@ -1,34 +1,42 @@
 #include "tutti/distributed/session_leases.h"
 
-#include <algorithm>
-
 namespace tutti {
+
+void SessionLeases::held(const std::string& session) {
+  Lease& lease = sessions_[session];
+  if (lease.calls++ == 0) ends_.erase({lease.ends, session});
+}
 
 void SessionLeases::ended(const std::string& session, TimePoint ends) {
   const auto found = sessions_.find(session);
   if (found == sessions_.end()) return;
   Lease& lease = found->second;
+  if (lease.calls == 0) ends_.erase({lease.ends, session});
   if (lease.calls > 0) --lease.calls;
   lease.ends = ends;
+  if (lease.calls == 0) ends_.emplace(ends, session);
+}
+
+void SessionLeases::forget(const std::string& session) {
+  const auto found = sessions_.find(session);
+  if (found == sessions_.end()) return;
+  ends_.erase({found->second.ends, session});
+  sessions_.erase(found);
 }
 
 std::vector<std::string> SessionLeases::tick(TimePoint now) {
   std::vector<std::string> gone;
-  std::erase_if(sessions_, [&](const auto& entry) {
-    const auto& [session, lease] = entry;
-    const bool over = lease.calls == 0 && now >= lease.ends;
-    if (over) gone.push_back(session);
-    return over;
-  });
+  while (!ends_.empty() && ends_.begin()->first <= now) {
+    gone.push_back(ends_.begin()->second);
+    ends_.erase(ends_.begin());
+    sessions_.erase(gone.back());
+  }
   return gone;
 }
 
 std::optional<TimePoint> SessionLeases::next_tick() const {
-  std::optional<TimePoint> next;
-  for (const auto& [session, lease] : sessions_) {
-    if (lease.calls == 0) next = next ? std::min(*next, lease.ends) : lease.ends;
-  }
-  return next;
+  if (ends_.empty()) return std::nullopt;
+  return ends_.begin()->first;
 }
 
 }  // namespace tutti

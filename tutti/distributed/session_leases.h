@@ -4,7 +4,9 @@
 #include <chrono>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tutti/core/clock.h"
@@ -25,12 +27,12 @@ class SessionLeases {
   explicit SessionLeases(SessionLeaseOptions options = {}) : options_(options) {}
 
   // A call for the session came in and is held.
-  void held(const std::string& session) { ++sessions_[session].calls; }
+  void held(const std::string& session);
   void answered(const std::string& session, TimePoint now) { ended(session, now + options_.renew); }
   // The caller of a held call is gone.
   void broken(const std::string& session, TimePoint now) { ended(session, now + options_.grace); }
   // The session ended otherwise.
-  void forget(const std::string& session) { sessions_.erase(session); }
+  void forget(const std::string& session);
   // The sessions whose client is gone; they are forgotten here.
   std::vector<std::string> tick(TimePoint now);
   std::optional<TimePoint> next_tick() const;
@@ -45,6 +47,7 @@ class SessionLeases {
 
   const SessionLeaseOptions options_;
   std::map<std::string, Lease> sessions_;
+  std::set<std::pair<TimePoint, std::string>> ends_;  // of those without a call
 };
 
 }  // namespace tutti

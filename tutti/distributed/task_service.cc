@@ -36,9 +36,9 @@ class TaskService::Impl : public std::enable_shared_from_this<Impl> {
       for (auto& [id, call] : held_) held.push_back(call);
     }
     for (auto& call : held) finish(*call, End::kStopped);
-    // What `abandon` uses may end with us.
+    // What `abandon` and `leased` use may end with us.
     MutexLock lock(mu_);
-    while (abandoning_ > 0) abandoned_.wait(mu_);
+    while (telling_ > 0 || !held_.empty()) told_.wait(mu_);
   }
 
  private:
@@ -71,8 +71,12 @@ class TaskService::Impl : public std::enable_shared_from_this<Impl> {
   }
 
   // The transport may know better than the message who calls.
-  static Status check_sender(const IncomingCall& call, const std::string& task) {
-    if (task.empty() || call.peer_task.empty() || call.peer_task == task) return {};
+  Status check_sender(const IncomingCall& call, const std::string& task) const {
+    if (task.empty() || call.peer_task == task) return {};
+    if (call.peer_task.empty() && !options_.certificates) return {};
+    if (call.peer_task.empty()) {
+      return Status(Code::kUnauthenticated, str_cat("says that it is ", printable(task), ", but proved nothing"));
+    }
     return Status(Code::kUnauthenticated,
                   str_cat("says that it is ", printable(task), ", but proved to be ", printable(call.peer_task)));
   }
@@ -111,6 +115,7 @@ class TaskService::Impl : public std::enable_shared_from_this<Impl> {
       }
     }
     if (held->id == 0) return held->reply(unavailable(options_.hello.self.task, " is stopping"), {});
+    if (options_.leased) options_.leased(held->session, true);
     if (!set_up(held)) finish(*held, End::kCallerGone);
   }
 
@@ -147,6 +152,7 @@ class TaskService::Impl : public std::enable_shared_from_this<Impl> {
       MutexLock lock(mu_);
       keep = std::move(held_[held.id]);
       held_.erase(held.id);
+      ++telling_;
       const TimePoint now = options_.clock->now();
       if (end == End::kCallerGone) {
         leases_.broken(held.session, now);
@@ -154,6 +160,8 @@ class TaskService::Impl : public std::enable_shared_from_this<Impl> {
         leases_.answered(held.session, now);
       }
     }
+    if (options_.leased) options_.leased(held.session, false);
+    end_telling();
     if (end == End::kTime) {
       held.reply({}, encode(LeaseReply{options_.hello.self.incarnation}));
     } else {
@@ -171,7 +179,7 @@ class TaskService::Impl : public std::enable_shared_from_this<Impl> {
       MutexLock lock(mu_);
       if (stopped_) return;
       gone = leases_.tick(options_.clock->now());
-      if (!gone.empty()) ++abandoning_;
+      if (!gone.empty()) ++telling_;
       const auto next = leases_.next_tick();
       if (timer_at_ && *timer_at_ <= options_.clock->now()) timer_at_.reset();
       if (next && (!timer_at_ || *next < *timer_at_)) {
@@ -185,9 +193,13 @@ class TaskService::Impl : public std::enable_shared_from_this<Impl> {
     for (const auto& session : gone) {
       if (options_.abandon) options_.abandon(session);
     }
+    end_telling();
+  }
+
+  void end_telling() {
     MutexLock lock(mu_);
-    --abandoning_;
-    abandoned_.notify_all();
+    --telling_;
+    told_.notify_all();
   }
 
   const TaskServiceOptions options_;
@@ -200,8 +212,8 @@ class TaskService::Impl : public std::enable_shared_from_this<Impl> {
   std::uint64_t next_id_ TUTTI_GUARDED_BY(mu_) = 0;
   std::set<std::string> refused_ TUTTI_GUARDED_BY(mu_);
   std::optional<TimePoint> timer_at_ TUTTI_GUARDED_BY(mu_);  // the next tick
-  CondVar abandoned_;
-  int abandoning_ TUTTI_GUARDED_BY(mu_) = 0;  // ticks that tell of sessions now
+  CondVar told_;
+  int telling_ TUTTI_GUARDED_BY(mu_) = 0;  // who tells of sessions now
   bool stopped_ TUTTI_GUARDED_BY(mu_) = false;
 };
 

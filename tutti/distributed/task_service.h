@@ -17,8 +17,12 @@ struct TaskServiceOptions {
   HelloGate::Options hello;
   SessionLeaseOptions leases;
   Clock* clock = nullptr;  // outlives the service
+  // Tasks prove their names to the transports: one that did not is not believed.
+  bool certificates = false;
   // A task of the cluster said that it lives.
   std::function<void(const std::string& task, std::uint64_t incarnation)> heard;
+  // A call by which a client leases a session is held (true), or was (false), in pairs.
+  std::function<void(const std::string& session_handle, bool held)> leased;
   // The client that leased a session is gone, or has closed it.
   std::function<void(const std::string& session_handle)> abandon;
   std::function<void(const std::string& line)> log;  // of who was refused, once each; null: nothing is said

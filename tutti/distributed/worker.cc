@@ -81,7 +81,7 @@ class Worker::Impl {
   std::size_t open_steps() const { return steps_->size(); }
 
   Result<GetStatusReply> get_status();
-  Result<EmptyMessage> create_session(const CreateWorkerSessionRequest& request);
+  Result<EmptyMessage> create_session(const CreateWorkerSessionRequest& request, const Cancellation* caller);
   Result<EmptyMessage> delete_session(const DeleteWorkerSessionRequest& request);
   Result<RegisterGraphReply> register_graph(const RegisterGraphRequest& request);
   Result<EmptyMessage> deregister_graph(const DeregisterGraphRequest& request);
@@ -100,6 +100,17 @@ class Worker::Impl {
     if (Status entered = enter(); !entered.ok()) return done(std::move(entered));
     done(work());
     leave();
+  }
+
+  // One that is computed for long.
+  template <typename Reply, typename Work>
+  void answer_later(ReplyDone<Reply> done, Work work) {
+    if (!options_.run) return answer(done, std::move(work));
+    if (Status entered = enter(); !entered.ok()) return done(std::move(entered));
+    options_.run([this, done = std::move(done), work = std::move(work)] {
+      done(work());
+      leave();
+    });
   }
 
  private:
@@ -168,13 +179,19 @@ void Worker::Impl::forget_task(const std::string& task, const Status& cause, std
 
 Result<GetStatusReply> Worker::Impl::get_status() { return GetStatusReply{options_.devices}; }
 
-Result<EmptyMessage> Worker::Impl::create_session(const CreateWorkerSessionRequest& request) {
+Result<EmptyMessage> Worker::Impl::create_session(const CreateWorkerSessionRequest& request,
+                                                  const Cancellation* caller) {
   const std::string name = DeviceName{.job = request.job, .replica = 0, .task = request.task}.to_string();
   if (!request.cluster.empty() && name != options_.task) {
     return unimplemented(options_.task, ": a session's own cluster cannot make this task ", printable(name));
   }
   TUTTI_ASSIGN_OR_RETURN(std::vector<WorkerSessionPtr> old, sessions_.create(request));
   end_sessions(old, aborted("master ", printable(request.master_task), " has been started anew"));
+  // A master that gave up has sent its DeleteWorkerSession, which may have come before.
+  if (caller != nullptr && caller->cancelled()) {
+    TUTTI_RETURN_IF_ERROR(delete_session({.session_handle = request.session_handle}).status());
+    return caller->status();
+  }
   return EmptyMessage{};
 }
 
@@ -289,16 +306,16 @@ std::size_t Worker::open_steps() const { return impl_->open_steps(); }
 void Worker::get_status(const CallOptions&, ReplyDone<GetStatusReply> done) {
   impl_->answer(done, [this] { return impl_->get_status(); });
 }
-void Worker::create_worker_session(CreateWorkerSessionRequest request, const CallOptions&,
+void Worker::create_worker_session(CreateWorkerSessionRequest request, const CallOptions& options,
                                    ReplyDone<EmptyMessage> done) {
-  impl_->answer(done, [&] { return impl_->create_session(request); });
+  impl_->answer(done, [&] { return impl_->create_session(request, options.cancellation); });
 }
 void Worker::delete_worker_session(DeleteWorkerSessionRequest request, const CallOptions&,
                                    ReplyDone<EmptyMessage> done) {
   impl_->answer(done, [&] { return impl_->delete_session(request); });
 }
 void Worker::register_graph(RegisterGraphRequest request, const CallOptions&, ReplyDone<RegisterGraphReply> done) {
-  impl_->answer(done, [&] { return impl_->register_graph(request); });
+  impl_->answer_later(std::move(done), [this, request = std::move(request)] { return impl_->register_graph(request); });
 }
 void Worker::deregister_graph(DeregisterGraphRequest request, const CallOptions&, ReplyDone<EmptyMessage> done) {
   impl_->answer(done, [&] { return impl_->deregister_graph(request); });

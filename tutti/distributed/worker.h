@@ -21,6 +21,8 @@ struct WorkerOptions {
   std::function<void(const std::vector<std::string>&)> reset_containers;
   WorkerDirectory* peers = nullptr;  // where values come from; outlives the worker
   Clock* clock = nullptr;            // outlives the worker
+  // Runs what computes for long (compiling graphs) on a thread that no message waits for; null: at once.
+  std::function<void(std::function<void()>)> run;
   // What one step may have sent and nobody received; going over aborts the step.
   std::size_t step_bytes = std::size_t{4} << 30;
   // How long a step id is remembered after its end, so that late messages for it are refused.

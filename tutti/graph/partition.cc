@@ -72,6 +72,8 @@ class Partitioner {
       }
       for (const Node* before : node->control_inputs()) unused_[before->id()] = false;
     }
+    // A fed source may be a target: it is run like any other, though nothing comes of it.
+    for (const Node* target : body_.targets) unused_[target->id()] = false;
   }
 
   Status make_parts() {

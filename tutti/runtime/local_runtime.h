@@ -1,6 +1,7 @@
 // What the sessions of one task share: devices, threads, state, time, files.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
@@ -41,6 +42,8 @@ class LocalRuntime {
   Clock& clock() { return clock_; }
   FileSystem& files() { return files_; }
   BlockingRunner& blocking() { return blocking_; }
+  // How many threads of callers run steps of this task now. Outlives the runtime while such a thread has it.
+  const std::shared_ptr<std::atomic<int>>& callers_in_steps() const { return callers_in_steps_; }
 
   // Destroys the state in these containers, of all of them when none is named.
   void reset(const std::vector<std::string>& containers = {}) { resources_.reset(containers); }
@@ -56,6 +59,7 @@ class LocalRuntime {
     std::unique_ptr<ThreadPool> threads_ TUTTI_GUARDED_BY(mu_);
   };
 
+  const std::shared_ptr<std::atomic<int>> callers_in_steps_ = std::make_shared<std::atomic<int>>(0);
   const std::vector<DeviceName> devices_;
   const std::string task_name_;
   FileSystem& files_;

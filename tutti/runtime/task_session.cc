@@ -68,6 +68,33 @@ std::vector<Node*> last_nodes(const Graph& graph) {
   return last;
 }
 
+// A thread of a caller, usually of a transport, that runs steps. One at a time may: the others are needed for the
+// messages that come meanwhile, heartbeats among them.
+class CallerInSteps {
+ public:
+  explicit CallerInSteps(std::shared_ptr<std::atomic<int>> callers)
+      : callers_(std::move(callers)), nested_(inside_ > 0) {
+    if (!nested_) admitted_ = callers_->fetch_add(1, std::memory_order_relaxed) == 0;
+    ++inside_;
+  }
+  ~CallerInSteps() {
+    --inside_;
+    if (!nested_) callers_->fetch_sub(1, std::memory_order_relaxed);
+  }
+  CallerInSteps(const CallerInSteps&) = delete;
+  CallerInSteps& operator=(const CallerInSteps&) = delete;
+  // Also a thread that is in a step already, and starts the next in that one's `done`.
+  bool admitted() const { return nested_ || admitted_; }
+
+ private:
+  static thread_local int inside_;
+  const std::shared_ptr<std::atomic<int>> callers_;
+  const bool nested_;
+  bool admitted_ = false;
+};
+
+thread_local int CallerInSteps::inside_ = 0;
+
 class LocalTaskSession : public TaskSession {
  public:
   LocalTaskSession(LocalRuntime& runtime, const TaskSessionOptions& options)
@@ -86,11 +113,19 @@ class LocalTaskSession : public TaskSession {
                                              session.arenas.take(), session.runtime.team(), step.stats);
     local->rendezvous = step.rendezvous;
     local->sent_values = session.sent_values;
-    local->start(compiled.executable(), {}, session.runtime.pool(),
-                 [graph, &session, done = std::move(done)](LocalStep& ended, Status status, std::vector<Tensor>) {
-                   session.arenas.give_back(ended.detach());
-                   done(std::move(status));
-                 });
+    auto start = [local, graph, &session, done = std::move(done)]() mutable {
+      local->start(static_cast<const CompiledGraph&>(*graph).executable(), {}, session.runtime.pool(),
+                   [graph, &session, done = std::move(done)](LocalStep& ended, Status status, std::vector<Tensor>) {
+                     session.arenas.give_back(ended.detach());
+                     done(std::move(status));
+                   });
+    };
+    CallerInSteps caller(session.runtime.callers_in_steps());
+    if (caller.admitted()) {
+      start();
+    } else {
+      session.runtime.pool().schedule(std::move(start));
+    }
   }
 
  private:

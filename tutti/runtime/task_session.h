@@ -40,8 +40,9 @@ class TaskSession {
   // Compiles a GraphDef whose nodes all name devices of this task, or none. Functions are shared by the session's
   // graphs: an equal one may come again. So are stateful kernels, by node name. Errors name task and node.
   virtual Result<std::shared_ptr<const TaskGraph>> add_graph(std::string_view graph_def, const PassOptions& passes) = 0;
-  // Runs all of it, starting on the calling thread. `done` runs exactly once; the session may be destroyed in it.
-  // Errors name the node, first as `MatMul "dense/product": ` and last as TensorFlow's clients look for it:
+  // Runs all of it, starting on the calling thread, or on the runtime's when another caller's runs a step already.
+  // `done` runs exactly once; the session may be destroyed in it. Errors name the node, first as `MatMul
+  // "dense/product": ` and last as TensorFlow's clients look for it:
   // "\n\t [[{{node dense/product}}]]". Who reports them puts the task before that.
   virtual void run(const std::shared_ptr<const TaskGraph>& graph, const TaskStep& step, Done done) = 0;
 };

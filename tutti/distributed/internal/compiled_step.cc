@@ -67,6 +67,7 @@ void CompiledStep::register_parts() {
   for (std::size_t i = 0; i < parts_.size(); ++i) {
     if (parts_[i].graph_handle.empty()) missing.push_back(i);
   }
+  if (missing.empty()) return end_registration({});
   auto gather = std::make_shared<Gather>(
       missing.size(), [self = shared_from_this()](const Status& status) { self->end_registration(status); });
   for (std::size_t i : missing) {

@@ -86,7 +86,9 @@ void Discovery::ask(std::size_t index, bool wait, Duration backoff) {
 }
 
 void Discovery::answer(std::size_t index, Result<GetStatusReply> reply, bool waited, Duration backoff) {
-  if (!reply.ok() && reply.status().code() == Code::kUnavailable && !calls_.cancelled()) {
+  // kAborted: the task was started anew while it was asked.
+  const Code code = reply.status().code();
+  if ((code == Code::kUnavailable || code == Code::kAborted) && !calls_.cancelled()) {
     {
       MutexLock lock(mu_);
       states_[index].reason = reply.status().message();

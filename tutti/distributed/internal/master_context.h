@@ -16,8 +16,10 @@ struct MasterContext {
   std::shared_ptr<const OpTable> ops;
   Clock* clock;  // outlives everything that waits
   std::function<void(const std::string& line)> log;
+  std::function<void(std::function<void()>)> run;  // of the master's options
   IdSource ids;
 
+  void compute(std::function<void()> work) const { run ? run(std::move(work)) : work(); }
   void say(const std::string& line) const {
     if (log) log(line);
   }

@@ -25,8 +25,17 @@ Status MasterSession::check_new(std::int64_t request_id, std::string_view method
                  "): it had come through when it was sent again");
 }
 
-Result<std::int64_t> MasterSession::extend(const ExtendSessionRequest& request) {
+void MasterSession::extend(ExtendSessionRequest request, ReplyDone<ExtendSessionReply> done) {
   touch();
+  context_->compute([self = shared_from_this(), request = std::move(request), done = std::move(done)] {
+    const Result<std::int64_t> version = self->extend_now(request);
+    self->touch();
+    if (!version.ok()) return done(version.status());
+    done(ExtendSessionReply{.new_graph_version = *version});
+  });
+}
+
+Result<std::int64_t> MasterSession::extend_now(const ExtendSessionRequest& request) {
   MutexLock graph_lock(graph_mu_);
   {
     MutexLock lock(mu_);
@@ -39,22 +48,23 @@ Result<std::int64_t> MasterSession::extend(const ExtendSessionRequest& request) 
   return ++version_;
 }
 
-Result<std::shared_ptr<const MasterSession::BoundStep>> MasterSession::bind(const RunStepRequest& request) {
-  std::string key = cache_key(request);
-  {
-    MutexLock lock(mu_);
-    auto it = bound_.find(key);
-    if (it != bound_.end()) return it->second;
-  }
-  return bind(std::move(key), signature_of(request));
+std::shared_ptr<const MasterSession::BoundStep> MasterSession::find_bound(const std::string& key) const {
+  MutexLock lock(mu_);
+  auto it = bound_.find(key);
+  return it == bound_.end() ? nullptr : it->second;
 }
 
-Result<std::shared_ptr<const MasterSession::BoundStep>> MasterSession::bind(std::string key, const Signature& asked) {
+void MasterSession::bind(std::string key, Signature asked, Bound then) {
+  if (auto known = find_bound(key)) return then(std::move(known));
+  context_->compute([self = shared_from_this(), key = std::move(key), asked = std::move(asked),
+                     then = std::move(then)] { then(self->bind_new(key, asked)); });
+}
+
+Result<std::shared_ptr<const MasterSession::BoundStep>> MasterSession::bind_new(std::string key,
+                                                                                const Signature& asked) {
   {
     MutexLock lock(mu_);
     TUTTI_RETURN_IF_ERROR(check_open());
-    auto it = bound_.find(key);
-    if (it != bound_.end()) return it->second;
   }
   auto bound = std::make_shared<BoundStep>();
   TUTTI_ASSIGN_OR_RETURN(bound->signature, canonical(asked));
@@ -66,7 +76,10 @@ Result<std::shared_ptr<const MasterSession::BoundStep>> MasterSession::bind(std:
 Result<std::shared_ptr<CompiledStep>> MasterSession::compile(const Signature& names) {
   std::string key = cache_key(names);
   MutexLock graph_lock(graph_mu_);
-  if (auto it = compiled_.find(key); it != compiled_.end()) return it->second;
+  {
+    MutexLock lock(mu_);
+    if (auto it = compiled_.find(key); it != compiled_.end()) return it->second;
+  }
   TUTTI_ASSIGN_OR_RETURN(CutStep cut, graph_->cut(names));
   CompiledStep::Setup setup{.session = setup_.handle,
                             .optimize = setup_.config.optimize,
@@ -77,6 +90,7 @@ Result<std::shared_ptr<CompiledStep>> MasterSession::compile(const Signature& na
   // The own task's last: it may run on the calling thread, while the others work already.
   std::stable_partition(cut.parts.begin(), cut.parts.end(),
                         [this](const CutStep::TaskPart& part) { return part.task != setup_.task; });
+  MutexLock lock(mu_);
   for (CutStep::TaskPart& part : cut.parts) {
     auto worker = workers_.find(part.task);
     if (worker == workers_.end()) return internal_error("a part of the step is for ", part.task, ", which is unknown");
@@ -147,14 +161,24 @@ void MasterSession::run(RunStepRequest request, const CallOptions& options, Repl
   touch();
   if (Status status = check_new(request.request_id, "RunStep"); !status.ok()) return done(std::move(status));
   if (!request.partial_run_handle.empty()) return run_partial(std::move(request), options, std::move(done));
-  Result<std::shared_ptr<const BoundStep>> bound = bind(request);
-  if (!bound.ok()) return done(bound.status());
+  std::string key = cache_key(request);
+  if (auto known = find_bound(key)) return run_bound(known, std::move(request), options, std::move(done));
+  Signature asked = signature_of(request);
+  bind(std::move(key), std::move(asked),
+       [self = shared_from_this(), request = std::move(request), options, done = std::move(done)](const auto& bound) {
+         if (!bound.ok()) return done(bound.status());
+         self->run_bound(*bound, request, options, done);
+       });
+}
+
+void MasterSession::run_bound(const std::shared_ptr<const BoundStep>& bound, RunStepRequest request,
+                              const CallOptions& options, ReplyDone<RunStepReply> done) {
   std::vector<Tensor> feeds(request.feeds.size());
   for (std::size_t i = 0; i < feeds.size(); ++i) {
-    feeds[(*bound)->signature.feeds[i]] = std::move(request.feeds[i].second);
+    feeds[bound->signature.feeds[i]] = std::move(request.feeds[i].second);
   }
-  start_step(**bound, std::move(feeds), request.options, options, false,
-             [bound = *bound, names = std::move(request.fetches), done = std::move(done)](
+  start_step(*bound, std::move(feeds), request.options, options, false,
+             [bound, names = std::move(request.fetches), done = std::move(done)](
                  Status status, const std::vector<Tensor>& fetches, StepReport report) {
                if (!status.ok()) return done(std::move(status));
                RunStepReply reply;
@@ -171,20 +195,22 @@ void MasterSession::make_callable(MakeCallableRequest request, const CallOptions
                                   ReplyDone<MakeCallableReply> done) {
   touch();
   if (Status status = check_new(request.request_id, "MakeCallable"); !status.ok()) return done(std::move(status));
-  Result<std::shared_ptr<const BoundStep>> bound = bind(cache_key(request.signature), request.signature);
-  if (!bound.ok()) return done(bound.status());
-  start_step(**bound, {}, request.options, options, true,
-             [self = shared_from_this(), bound = *bound, step_options = request.options, done = std::move(done)](
-                 Status status, const std::vector<Tensor>&, const StepReport&) {
+  bind(cache_key(request.signature), request.signature,
+       [self = shared_from_this(), step_options = request.options, options, done = std::move(done)](const auto& bound) {
+         if (!bound.ok()) return done(bound.status());
+         self->start_step(
+             **bound, {}, step_options, options, true,
+             [self, bound = *bound, step_options, done](Status status, const std::vector<Tensor>&, const StepReport&) {
                if (!status.ok()) return done(std::move(status));
-               MakeCallableReply reply;
-               {
-                 MutexLock lock(self->mu_);
-                 reply.handle = self->next_callable_++;
-                 self->callables_[reply.handle] = {bound, step_options};
-               }
-               done(reply);
+               done(MakeCallableReply{.handle = self->add_callable({bound, step_options})});
              });
+       });
+}
+
+std::int64_t MasterSession::add_callable(Callable callable) {
+  MutexLock lock(mu_);
+  callables_[next_callable_] = std::move(callable);
+  return next_callable_++;
 }
 
 void MasterSession::run_callable(RunCallableRequest request, const CallOptions& options,
@@ -231,27 +257,27 @@ void MasterSession::partial_run_setup(PartialRunSetupRequest request, const Call
   if (Status status = check_new(request.request_id, "PartialRunSetup"); !status.ok()) {
     return done(std::move(status));
   }
-  Result<std::shared_ptr<const BoundStep>> bound = bind(cache_key(request.signature), request.signature);
-  if (!bound.ok()) return done(bound.status());
-  start_step(**bound, {}, {}, options, true,
-             [self = shared_from_this(), bound = *bound, done = std::move(done)](
-                 Status status, const std::vector<Tensor>&, const StepReport&) {
-               if (!status.ok()) return done(std::move(status));
-               auto partial = std::make_shared<PartialStep>(self->context_, self->setup_.handle, bound->signature.names,
-                                                            bound->compiled);
-               PartialRunSetupReply reply;
-               {
-                 MutexLock lock(self->mu_);
-                 status = self->check_open();
-                 status.update(self->lost_cause(*bound->compiled));
-                 if (status.ok()) {
-                   reply.partial_run_handle = str_cat(self->next_partial_++);
-                   self->partials_[reply.partial_run_handle] = std::move(partial);
-                 }
-               }
-               if (!status.ok()) return done(std::move(status));
-               done(std::move(reply));
-             });
+  bind(cache_key(request.signature), request.signature,
+       [self = shared_from_this(), options, done = std::move(done)](const auto& bound) {
+         if (!bound.ok()) return done(bound.status());
+         self->start_step(**bound, {}, {}, options, true,
+                          [self, bound = *bound, done](Status status, const std::vector<Tensor>&, const StepReport&) {
+                            if (!status.ok()) return done(std::move(status));
+                            Result<std::string> handle = self->add_partial(*bound);
+                            if (!handle.ok()) return done(handle.status());
+                            done(PartialRunSetupReply{.partial_run_handle = *std::move(handle)});
+                          });
+       });
+}
+
+Result<std::string> MasterSession::add_partial(const BoundStep& bound) {
+  auto partial = std::make_shared<PartialStep>(context_, setup_.handle, bound.signature.names, bound.compiled);
+  MutexLock lock(mu_);
+  TUTTI_RETURN_IF_ERROR(check_open());
+  TUTTI_RETURN_IF_ERROR(lost_cause(*bound.compiled));
+  std::string handle = str_cat(next_partial_++);
+  partials_[handle] = std::move(partial);
+  return handle;
 }
 
 void MasterSession::run_partial(RunStepRequest request, const CallOptions& options, ReplyDone<RunStepReply> done) {
@@ -262,6 +288,8 @@ void MasterSession::run_partial(RunStepRequest request, const CallOptions& optio
     refused = check_open();
     auto it = partials_.find(request.partial_run_handle);
     if (it != partials_.end()) partial = it->second;
+    // A lost task took its partial runs along.
+    if (partial == nullptr && !lost_.empty()) refused.update(lost_.begin()->second);
     if (partial == nullptr) refused.update(invalid_argument("Must run 'setup' before performing partial runs!"));
     if (!request.targets.empty()) refused.update(invalid_argument("Targets are not allowed in partial runs."));
     if (refused.ok()) ++active_;

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -41,7 +42,7 @@ class MasterSession : public std::enable_shared_from_this<MasterSession> {
 
   // To be called first, once. Finds the tasks' devices, places the graph and makes the workers' sessions.
   void create(std::string graph_def, const CallOptions& options, std::function<void(Status)> done);
-  Result<std::int64_t> extend(const ExtendSessionRequest& request);
+  void extend(ExtendSessionRequest request, ReplyDone<ExtendSessionReply> done);
   void run(RunStepRequest request, const CallOptions& options, ReplyDone<RunStepReply> done);
   void partial_run_setup(PartialRunSetupRequest request, const CallOptions& options,
                          ReplyDone<PartialRunSetupReply> done);
@@ -55,7 +56,9 @@ class MasterSession : public std::enable_shared_from_this<MasterSession> {
   // Ends what runs with `cause`, waits for it and tells the workers; then `done` runs. More calls join the first.
   // `wait_for_workers`: `done` waits for the workers' answers too, for 10 s at most.
   void close(const Status& cause, bool wait_for_workers, std::function<void()> done);
-  // Nothing runs, and nothing was asked of it since.
+  // A call of the client that leases it is held, or has ended.
+  void lease(bool held);
+  // Nothing runs, nobody leases it, and nothing was asked of it since.
   bool idle_since(TimePoint when) const;
 
  private:
@@ -71,6 +74,8 @@ class MasterSession : public std::enable_shared_from_this<MasterSession> {
   };
 
   // --- creating ---
+  void discover();
+  std::string missing() const;  // who has not answered
   void found(Status status, std::vector<FoundTask> tasks);
   Status add_graph(std::string graph_def);
   void create_worker_sessions();
@@ -82,13 +87,21 @@ class MasterSession : public std::enable_shared_from_this<MasterSession> {
   // kAborted for a request that came already: a retry of a call that had come through.
   Status check_new(std::int64_t request_id, std::string_view method);
   Status check_open() const TUTTI_REQUIRES(mu_);
-  Result<std::shared_ptr<const BoundStep>> bind(std::string key, const Signature& asked);
-  Result<std::shared_ptr<const BoundStep>> bind(const RunStepRequest& request);
+  Result<std::int64_t> extend_now(const ExtendSessionRequest& request);
+  using Bound = std::function<void(Result<std::shared_ptr<const BoundStep>>)>;
+  std::shared_ptr<const BoundStep> find_bound(const std::string& key) const;  // null: a new signature
+  // At once for a signature that came before; a new one is compiled first. `then` runs once.
+  void bind(std::string key, Signature asked, Bound then);
+  Result<std::shared_ptr<const BoundStep>> bind_new(std::string key, const Signature& asked);
   Result<std::shared_ptr<CompiledStep>> compile(const Signature& names);
   Status lost_cause(const CompiledStep& compiled) const TUTTI_REQUIRES(mu_);
   std::optional<TimePoint> deadline_of(const CallOptions& options, const StepOptions& step) const;
   void start_step(const BoundStep& step, std::vector<Tensor> feeds, const StepOptions& step_options,
                   const CallOptions& options, bool register_only, MasterStep::Done done);
+  void run_bound(const std::shared_ptr<const BoundStep>& bound, RunStepRequest request, const CallOptions& options,
+                 ReplyDone<RunStepReply> done);
+  std::int64_t add_callable(Callable callable);
+  Result<std::string> add_partial(const BoundStep& bound);
   void run_partial(RunStepRequest request, const CallOptions& options, ReplyDone<RunStepReply> done);
   void count_out();
 
@@ -108,16 +121,20 @@ class MasterSession : public std::enable_shared_from_this<MasterSession> {
   std::function<void(Status)> created_;     // until it is created
   std::atomic<std::int64_t> last_used_{0};  // nanoseconds of the clock; nothing else hangs on it
 
-  // Set while creating, constant afterwards.
+  // Set while creating, under mu_; constant afterwards.
   std::vector<FoundTask> tasks_;
-  std::map<std::string, std::shared_ptr<WorkerInterface>> workers_;
 
-  Mutex graph_mu_;  // taken before mu_
+  // Held for as long as a graph is placed and cut: nobody who has news of tasks or the time may wait for it. Taken
+  // before mu_.
+  Mutex graph_mu_;
   std::unique_ptr<MasterGraph> graph_ TUTTI_GUARDED_BY(graph_mu_);
   std::int64_t version_ TUTTI_GUARDED_BY(graph_mu_) = 0;
-  std::unordered_map<std::string, std::shared_ptr<CompiledStep>> compiled_ TUTTI_GUARDED_BY(graph_mu_);
 
   mutable Mutex mu_;
+  std::map<std::string, std::shared_ptr<WorkerInterface>> workers_ TUTTI_GUARDED_BY(mu_);
+  std::unordered_map<std::string, std::shared_ptr<CompiledStep>> compiled_ TUTTI_GUARDED_BY(mu_);
+  std::set<std::string> lost_early_ TUTTI_GUARDED_BY(mu_);  // while all were being looked for
+  int leases_ TUTTI_GUARDED_BY(mu_) = 0;                    // calls of the client that are held
   State state_ TUTTI_GUARDED_BY(mu_) = State::kCreating;
   std::shared_ptr<Discovery> discovery_ TUTTI_GUARDED_BY(mu_);
   std::unordered_map<std::string, std::shared_ptr<const BoundStep>> bound_ TUTTI_GUARDED_BY(mu_);

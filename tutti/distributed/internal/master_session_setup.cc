@@ -32,24 +32,37 @@ void MasterSession::create(std::string graph_def, const CallOptions& options, st
   const auto limit = setup_.config.operation_timeout;
   if (!deadline && limit.count() > 0) deadline = deadline_after(start, limit);
   creation_watch_ = std::make_unique<CallWatch>(*context_->clock, options.cancellation, deadline);
+  creation_watch_->start([self](const Status& cause) { self->abort_creation(cause); },
+                         [self, start] {
+                           const std::string missing = self->missing();
+                           self->abort_creation(deadline_exceeded("CreateSession did not end within ",
+                                                                  milliseconds(self->context_->clock->now() - start),
+                                                                  missing.empty() ? "" : ": no answer from ", missing));
+                         });
+  discover();
+}
+
+void MasterSession::discover() {
   Result<std::vector<FoundTask>> tasks = select_tasks(*setup_.directory, setup_.config.device_filters, setup_.task);
   if (!tasks.ok()) return end_creation(tasks.status());
   auto discovery = std::make_shared<Discovery>(
       context_, "CreateSession", *std::move(tasks),
-      [self](Status status, auto tasks) { self->found(std::move(status), std::move(tasks)); });
+      [self = shared_from_this()](Status status, auto tasks) { self->found(std::move(status), std::move(tasks)); });
   {
     MutexLock lock(mu_);
     discovery_ = discovery;
   }
   if (creation_.cancelled()) discovery->cancel(creation_.status());
-  creation_watch_->start([self](const Status& cause) { self->abort_creation(cause); },
-                         [self, discovery, start] {
-                           const std::string missing = discovery->missing();
-                           self->abort_creation(deadline_exceeded("CreateSession did not end within ",
-                                                                  milliseconds(self->context_->clock->now() - start),
-                                                                  missing.empty() ? "" : ": no answer from ", missing));
-                         });
   discovery->start();
+}
+
+std::string MasterSession::missing() const {
+  std::shared_ptr<Discovery> discovery;
+  {
+    MutexLock lock(mu_);
+    discovery = discovery_;
+  }
+  return discovery == nullptr ? "" : discovery->missing();
 }
 
 void MasterSession::abort_creation(const Status& cause) {
@@ -64,14 +77,25 @@ void MasterSession::abort_creation(const Status& cause) {
 
 void MasterSession::found(Status status, std::vector<FoundTask> tasks) {
   if (!status.ok()) return end_creation(std::move(status));
+  bool again = false;
   {
-    MutexLock lock(graph_mu_);
-    tasks_ = std::move(tasks);
-    for (const FoundTask& task : tasks_) workers_[task.task] = task.worker;
+    MutexLock lock(mu_);
+    // One that was lost after it had answered may be another incarnation by now.
+    again = std::any_of(tasks.begin(), tasks.end(), [this](const FoundTask& task) TUTTI_NO_THREAD_SAFETY_ANALYSIS {
+      return lost_early_.contains(task.task);
+    });
+    lost_early_.clear();
+    if (!again) {
+      tasks_ = std::move(tasks);
+      for (const FoundTask& task : tasks_) workers_[task.task] = task.worker;
+    }
   }
-  status = add_graph(std::exchange(graph_def_, {}));
-  if (!status.ok()) return end_creation(std::move(status));
-  create_worker_sessions();
+  if (again) return discover();
+  context_->compute([self = shared_from_this()] {
+    Status added = self->add_graph(std::exchange(self->graph_def_, {}));
+    if (!added.ok()) return self->end_creation(std::move(added));
+    self->create_worker_sessions();
+  });
 }
 
 Status MasterSession::add_graph(std::string graph_def) {
@@ -139,10 +163,12 @@ void MasterSession::lose_task(const std::string& task, const Status& cause) {
   std::vector<std::shared_ptr<CompiledStep>> compiled;
   bool creating = false;
   {
-    MutexLock graph_lock(graph_mu_);
-    // While its tasks are being looked for, a lost one is waited for like any other.
-    if (!workers_.contains(task)) return;
     MutexLock lock(mu_);
+    if (!workers_.contains(task)) {
+      // While its tasks are being looked for, a lost one is waited for like any other.
+      if (state_ == State::kCreating && workers_.empty()) lost_early_.insert(task);
+      return;
+    }
     const auto [lost, first] = lost_.emplace(task, cause);
     if (!first) {
       // One that was gone and is back has lost what it held: waiting for it is of no use any more.
@@ -152,9 +178,10 @@ void MasterSession::lose_task(const std::string& task, const Status& cause) {
     for (const auto& step : steps_) {
       if (step->uses(task)) steps.push_back(step);
     }
-    for (const auto& [handle, partial] : partials_) {
-      if (partial->uses(task)) partials.push_back(partial);
-    }
+    std::erase_if(partials_, [&](const auto& entry) {
+      if (entry.second->uses(task)) partials.push_back(entry.second);
+      return entry.second->uses(task);
+    });
     for (const auto& [key, step] : compiled_) {
       if (step->uses(task)) compiled.push_back(step);
     }
@@ -173,7 +200,6 @@ void MasterSession::close(const Status& cause, bool wait_for_workers, std::funct
   bool first = false;
   bool closed = false;
   {
-    MutexLock graph_lock(graph_mu_);
     MutexLock lock(mu_);
     closed = state_ == State::kClosed && active_ == 0;
     if (!closed) closed_.push_back(std::move(done));
@@ -217,12 +243,22 @@ void MasterSession::drained() {
 
 void MasterSession::tell_workers(const std::function<void()>& answered) {
   std::vector<FoundTask> tasks;
+  std::vector<FoundTask> silent;
   {
     MutexLock lock(mu_);
-    // A task that is lost knows nothing of the session any more, or will not answer.
     for (const FoundTask& found : tasks_) {
-      if (!lost_.contains(found.task)) tasks.push_back(found);
+      const auto lost = lost_.find(found.task);
+      if (lost == lost_.end()) tasks.push_back(found);
+      // One that was started anew knows nothing of the session; one that was only cut off still has it.
+      if (lost != lost_.end() && lost->second.code() == Code::kUnavailable) silent.push_back(found);
     }
+  }
+  const TimePoint deadline = context_->clock->now() + kDeleteTimeout;
+  // Nobody waits for those: they are told when they come back in time.
+  for (const FoundTask& found : silent) {
+    found.worker->delete_worker_session({.session_handle = setup_.handle},
+                                        {.deadline = deadline, .wait_for_ready = true},
+                                        [](const Result<EmptyMessage>&) {});
   }
   if (tasks.empty()) {
     if (answered) answered();
@@ -231,7 +267,7 @@ void MasterSession::tell_workers(const std::function<void()>& answered) {
   auto gather = std::make_shared<Gather>(tasks.size(), [answered](const Status&) {
     if (answered) answered();
   });
-  const CallOptions options{.deadline = context_->clock->now() + kDeleteTimeout};
+  const CallOptions options{.deadline = deadline};
   for (const FoundTask& found : tasks) {
     found.worker->delete_worker_session({.session_handle = setup_.handle}, options,
                                         [gather](const Result<EmptyMessage>&) { gather->answer({}); });
@@ -261,7 +297,13 @@ void MasterSession::touch() {
 bool MasterSession::idle_since(TimePoint when) const {
   if (last_used_.load(std::memory_order_relaxed) > when.time_since_epoch().count()) return false;
   MutexLock lock(mu_);
-  return state_ == State::kOpen && active_ == 0;
+  return state_ == State::kOpen && active_ == 0 && leases_ == 0;
+}
+
+void MasterSession::lease(bool held) {
+  touch();
+  MutexLock lock(mu_);
+  leases_ += held ? 1 : -1;
 }
 
 }  // namespace tutti::internal

@@ -4,6 +4,12 @@
 #include <limits>
 
 namespace tutti::internal {
+namespace {
+
+// For a task to come back; one that was away for longer is found gone anyway.
+constexpr std::chrono::seconds kCleanUpTimeout(10);
+
+}  // namespace
 
 Status take_values(const CompiledPart& part, const std::vector<std::string>& recv_keys, NamedTensors& recvs,
                    const std::function<void(std::size_t index, Tensor value)>& take) {
@@ -19,6 +25,14 @@ Status take_values(const CompiledPart& part, const std::vector<std::string>& rec
     take(i, std::move(found->second));
   }
   return {};
+}
+
+void clean_up(const MasterContext& context, const CompiledStep& compiled, std::int64_t step_id, bool failed) {
+  CallOptions options;
+  if (failed) options = {.deadline = context.clock->now() + kCleanUpTimeout, .wait_for_ready = true};
+  for (const CompiledPart& part : compiled.parts()) {
+    part.worker->cleanup_graph({.step_id = step_id}, options, [](const Result<EmptyMessage>&) {});
+  }
 }
 
 StepReport merge_reports(std::int64_t step_id, std::vector<RunGraphReply>& replies) {
@@ -151,16 +165,10 @@ void MasterStep::collect(Status status, std::vector<RunGraphReply> replies) {
     }
     if (setup_.options.trace || setup_.options.partition_graphs) report = merge_reports(id_, replies);
   }
+  const bool failed = !status.ok();
   end(std::move(status), std::move(fetches), std::move(report));
-  clean_up();
-}
-
-// After the client has its answer. Nobody waits for the tasks' answers: one that misses this finds out by itself that the
-// step is over.
-void MasterStep::clean_up() {
-  for (const CompiledPart& part : setup_.compiled->parts()) {
-    part.worker->cleanup_graph({.step_id = id_}, {}, [](const Result<EmptyMessage>&) {});
-  }
+  // After the client has its answer.
+  clean_up(*context_, *setup_.compiled, id_, failed);
 }
 
 void MasterStep::end(Status status, std::vector<Tensor> fetches, StepReport report) {

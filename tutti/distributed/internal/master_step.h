@@ -42,7 +42,6 @@ class MasterStep : public std::enable_shared_from_this<MasterStep> {
   std::vector<PartsRun::Call> make_calls();
   void expire();
   void collect(Status status, std::vector<RunGraphReply> replies);
-  void clean_up();
   void end(Status status, std::vector<Tensor> fetches, StepReport report);
 
   const std::shared_ptr<MasterContext> context_;
@@ -62,6 +61,9 @@ class MasterStep : public std::enable_shared_from_this<MasterStep> {
 // Takes the values out of what a part replied, in the order of its recv_keys. kInternal when one is missing.
 Status take_values(const CompiledPart& part, const std::vector<std::string>& recv_keys, NamedTensors& recvs,
                    const std::function<void(std::size_t index, Tensor value)>& take);
+// Tells the tasks that a step is over; nobody waits for their answers. A step that failed may have done so because a
+// task was cut off: that one is told when it comes back.
+void clean_up(const MasterContext& context, const CompiledStep& compiled, std::int64_t step_id, bool failed);
 // Puts the reports of parts together: one time line, beginning with the earliest.
 StepReport merge_reports(std::int64_t step_id, std::vector<RunGraphReply>& replies);
 

@@ -162,7 +162,7 @@ void PartialStep::end_round(const std::shared_ptr<Round>& round, Status status, 
     finished = !over_ && status.ok() && rounds_.empty() && all(given_) && all(taken_);
     if (finished) over_ = true;
   }
-  if (finished) clean_up();
+  if (finished) clean_up(*context_, *compiled_, id_, false);
   if (!status.ok()) end_by(status);
   round->parts.reset();  // which owns this
   std::vector<Tensor> fetches;
@@ -182,7 +182,7 @@ void PartialStep::end_by(const Status& cause) {
     rounds = rounds_;
   }
   for (const auto& round : rounds) round->cancel(cause);
-  clean_up();
+  clean_up(*context_, *compiled_, id_, true);
 }
 
 void PartialStep::cancel(Status cause) { end_by(cause); }
@@ -190,12 +190,6 @@ void PartialStep::cancel(Status cause) { end_by(cause); }
 bool PartialStep::over() const {
   MutexLock lock(mu_);
   return over_;
-}
-
-void PartialStep::clean_up() {
-  for (const CompiledPart& part : compiled_->parts()) {
-    part.worker->cleanup_graph({.step_id = id_}, {}, [](const Result<EmptyMessage>&) {});
-  }
 }
 
 }  // namespace tutti::internal

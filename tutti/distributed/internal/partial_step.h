@@ -43,7 +43,6 @@ class PartialStep : public std::enable_shared_from_this<PartialStep> {
   std::vector<PartsRun::Call> make_calls(const Asked& asked) TUTTI_REQUIRES(mu_);
   void end_round(const std::shared_ptr<Round>& round, Status status, std::vector<RunGraphReply> replies);
   void end_by(const Status& cause);
-  void clean_up();
 
   const std::shared_ptr<MasterContext> context_;
   const std::string session_;

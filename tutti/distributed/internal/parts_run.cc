@@ -12,6 +12,7 @@ PartsRun::PartsRun(std::shared_ptr<const CompiledStep> compiled, std::vector<Cal
 
 void PartsRun::start() {
   auto self = shared_from_this();  // the last answer may come before this returns
+  if (calls_.empty()) return finish();
   for (std::size_t i = 0; i < calls_.size(); ++i) {
     if (cancellation_.cancelled()) {
       answer(i, cancelled("the step had ended before the part was started"));

@@ -23,7 +23,7 @@ class PartsRun : public std::enable_shared_from_this<PartsRun> {
   // The replies in the order of the calls; empty ones on an error.
   using Done = std::function<void(Status, std::vector<RunGraphReply>)>;
 
-  // `compiled` has the parts. REQUIRES: there is a call.
+  // `compiled` has the parts.
   PartsRun(std::shared_ptr<const CompiledStep> compiled, std::vector<Call> calls, Done done);
   // `done` runs exactly once, possibly before this returns.
   void start();

@@ -34,15 +34,23 @@ class RetryingCall : public std::enable_shared_from_this<RetryingCall<Reply>> {
 
  private:
   void answer(Result<Reply> reply) {
-    const Code code = reply.status().code();
-    if (code == Code::kAborted && !first_.ok() && is_repetition(reply.status())) return done_(first_);
-    if (code != Code::kUnavailable || retries_ == kMaxRetries) return done_(std::move(reply));
+    if (!first_.ok() && is_repetition(outcome(reply))) return done_(first_);
+    // Not what the body says: such a step has come through.
+    if (reply.status().code() != Code::kUnavailable || retries_ == kMaxRetries) return done_(std::move(reply));
     first_.update(reply.status());
     wait();
   }
 
+  // Errors of steps may come in the body of a reply.
+  static Status outcome(const Result<Reply>& reply) {
+    if constexpr (requires { reply->status; }) {
+      if (reply.ok()) return reply->status;
+    }
+    return reply.status();
+  }
+
   static bool is_repetition(const Status& status) {
-    return status.message().find("request was received twice") != std::string::npos;
+    return status.code() == Code::kAborted && status.message().find("request was received twice") != std::string::npos;
   }
 
   void wait() {

@@ -4,6 +4,13 @@
 #include <utility>
 
 namespace tutti::internal {
+namespace {
+
+// Sessions that were deleted before they were made: a message is overtaken by moments, not by so many others.
+constexpr std::size_t kMaxEarly = 1000;
+constexpr std::size_t kMaxEarlyHandle = 100;  // handles are short
+
+}  // namespace
 
 template <typename Condition>
 std::vector<WorkerSessionPtr> WorkerSessions::take_where(Condition condition) {
@@ -28,6 +35,9 @@ Result<std::vector<WorkerSessionPtr>> WorkerSessions::create(const CreateWorkerS
   session->master_incarnation = request.master_incarnation;
   session->task = make_({.isolated = request.isolate_session_state});
   MutexLock lock(mu_);
+  if (early_.contains(request.session_handle)) {
+    return aborted(task_, ": session ", printable(request.session_handle), " was deleted before it was made");
+  }
   auto [it, is_new] = sessions_.emplace(request.session_handle, session);
   if (!is_new) {
     const WorkerSession& known = *it->second;
@@ -46,11 +56,22 @@ Result<std::vector<WorkerSessionPtr>> WorkerSessions::create(const CreateWorkerS
 WorkerSessionPtr WorkerSessions::remove(const std::string& handle) {
   MutexLock lock(mu_);
   auto it = sessions_.find(handle);
-  if (it == sessions_.end()) return nullptr;
+  if (it == sessions_.end()) {
+    remember_early(handle);
+    return nullptr;
+  }
   WorkerSessionPtr session = std::move(it->second);
   session->removed = true;
   sessions_.erase(it);
   return session;
+}
+
+void WorkerSessions::remember_early(const std::string& handle) {
+  if (handle.size() > kMaxEarlyHandle || !early_.insert(handle).second) return;
+  early_order_.push_back(handle);
+  if (early_order_.size() <= kMaxEarly) return;
+  early_.erase(early_order_.front());
+  early_order_.pop_front();
 }
 
 std::vector<WorkerSessionPtr> WorkerSessions::remove_all_of(const std::string& master_task,

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <atomic>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "tutti/core/mutex.h"
@@ -47,7 +49,7 @@ class WorkerSessions {
   // Gives the sessions that are over with it: those of the same master task in an earlier life. Creating one again is
   // fine for the same master, else kAlreadyExists.
   Result<std::vector<WorkerSessionPtr>> create(const CreateWorkerSessionRequest& request);
-  // Null when there is none.
+  // Null when there is none; then one of that handle is not made any more: its deletion has overtaken it.
   WorkerSessionPtr remove(const std::string& handle);
   std::vector<WorkerSessionPtr> remove_all_of(const std::string& master_task, std::uint64_t but_incarnation);
   std::vector<WorkerSessionPtr> remove_all();
@@ -61,6 +63,7 @@ class WorkerSessions {
   Result<WorkerSessionPtr> find_locked(const Name& name) TUTTI_REQUIRES(mu_);
   template <typename Condition>
   std::vector<WorkerSessionPtr> take_where(Condition condition) TUTTI_REQUIRES(mu_);
+  void remember_early(const std::string& handle) TUTTI_REQUIRES(mu_);
   Status unknown_graph(const std::string& handle) const;
 
   const std::string task_;
@@ -69,6 +72,8 @@ class WorkerSessions {
   std::unordered_map<std::string, WorkerSessionPtr> sessions_ TUTTI_GUARDED_BY(mu_);
   WorkerSessionPtr default_ TUTTI_GUARDED_BY(mu_);  // made when it is first asked for
   std::uint64_t next_graph_ TUTTI_GUARDED_BY(mu_) = 1;
+  std::unordered_set<std::string> early_ TUTTI_GUARDED_BY(mu_);  // deleted before they were made, the last ones
+  std::deque<std::string> early_order_ TUTTI_GUARDED_BY(mu_);
 };
 
 }  // namespace tutti::internal
