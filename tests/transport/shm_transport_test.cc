@@ -258,6 +258,23 @@ TEST_F(ShmTransportTest, LoansBothWaysEndWithBothConnections) {
   wait_until([&] { return server_->shared_allocator().stats().bytes_in_use == 0; });
 }
 
+TEST_F(ShmTransportTest, PiecesThroughTheRingAreKeptOneByOne) {
+  start(/*segment_bytes=*/0);
+  Payload request;
+  for (const std::size_t bytes : {100, 5'000, 200, 50'000}) {
+    const BufferPtr buffer = heap_allocator().allocate(bytes);
+    fill(buffer->data(), bytes, bytes);
+    append_buffer(request, buffer);
+  }
+  const Answer answer = call(*channel_, "/echo", request);
+  ASSERT_TRUE(same_bytes(answer.payload, request));
+  const auto& pieces = answer.payload.pieces();
+  ASSERT_EQ(pieces.size(), 4u);
+  EXPECT_NE(pieces[1].owner, pieces[3].owner);
+  EXPECT_NE(pieces[0].owner, pieces[1].owner);
+  EXPECT_EQ(pieces[0].owner, pieces[2].owner) << "small ones share";
+}
+
 TEST_F(ShmTransportTest, AFullSegmentFallsBackToCopies) {
   start(/*segment_bytes=*/1 << 20);
   std::vector<BufferPtr> buffers;

@@ -164,10 +164,11 @@ Result<Payload> Connection::make_payload(const Message& message) {
   // The peer may have been told that nothing is borrowed any more.
   if (!borrowing) return unavailable("the connection is closed");
   Payload payload;
-  for (const PieceHeader& piece : message.pieces) {
+  for (std::size_t i = 0; i < message.pieces.size(); ++i) {
+    const PieceHeader& piece = message.pieces[i];
     if (piece.segment == 0) {
-      const auto* data = static_cast<const std::byte*>(message.inline_data->data()) + piece.offset;
-      payload.append({data, piece.bytes}, message.inline_data);
+      const auto* data = static_cast<const std::byte*>(message.buffers[i]->data()) + piece.offset;
+      payload.append({data, piece.bytes}, message.buffers[i]);
       continue;
     }
     TUTTI_ASSIGN_OR_RETURN(PeerMemory::Place place, peer_memory_.find(piece));

@@ -11,6 +11,8 @@ namespace {
 constexpr std::size_t kAlignedFrom = 1024;
 // What is larger is not kept in the pool.
 constexpr std::size_t kMaxPooledBytes = std::size_t{1} << 20;
+// From here on a piece has a buffer of its own, so that who keeps it keeps nothing else.
+constexpr std::size_t kOwnBufferFrom = 4096;
 // Read at a time of what nobody wants.
 constexpr std::size_t kSkipBytes = std::size_t{64} << 10;
 
@@ -89,43 +91,62 @@ Status MessageReader::begin_inline() {
   message_.text.assign(reinterpret_cast<const char*>(description_.data()) + piece_bytes, header_.text_bytes);
 
   std::uint64_t announced = 0;
-  std::uint64_t size = 0;
-  std::uint64_t total = 0;
+  std::uint64_t shared = 0;
+  payload_bytes_ = 0;
   for (PieceHeader& piece : message_.pieces) {
     if (piece.bytes == 0) return data_loss("an empty piece");
-    total = piece.bytes > ~total ? ~std::uint64_t{0} : total + piece.bytes;
+    payload_bytes_ = piece.bytes > ~payload_bytes_ ? ~std::uint64_t{0} : payload_bytes_ + piece.bytes;
     if (piece.segment != 0) continue;
     if (piece.bytes > header_.inline_bytes - announced) return data_loss("a piece of ", piece.bytes, " bytes too many");
     announced += piece.bytes;
-    if (piece.bytes >= kAlignedFrom) size = (size + kTensorAlignment - 1) / kTensorAlignment * kTensorAlignment;
-    piece.offset = size;
-    size += piece.bytes;
+    piece.offset = 0;
+    if (piece.bytes >= kOwnBufferFrom) continue;
+    if (piece.bytes >= kAlignedFrom) shared = (shared + kTensorAlignment - 1) / kTensorAlignment * kTensorAlignment;
+    piece.offset = shared;
+    shared += piece.bytes;
   }
   if (announced != header_.inline_bytes) {
     return data_loss("pieces of ", announced, " bytes in a message of ", header_.inline_bytes);
   }
-  if (size > 0 && total <= max_bytes_) {
-    message_.inline_data = (size <= kMaxPooledBytes ? memory_ : heap_allocator()).allocate(size);
-  }
   stage_ = Stage::kInline;
   next_piece_ = 0;
-  if (total > max_bytes_ || (size > 0 && !message_.inline_data)) begin_skip(total);
+  inline_left_ = announced;
+  message_.buffers.resize(message_.pieces.size());
+  if (payload_bytes_ > max_bytes_) {
+    begin_skip();
+  } else if (shared > 0) {
+    share_buffer(shared);
+  }
   return {};
 }
 
-// The references are given back by who takes the message.
-void MessageReader::begin_skip(std::uint64_t payload_bytes) {
+// One for all pieces that are small.
+void MessageReader::share_buffer(std::size_t bytes) {
+  const BufferPtr buffer = allocate(bytes);
+  if (!buffer) return begin_skip();
+  for (std::size_t i = 0; i < message_.pieces.size(); ++i) {
+    const PieceHeader& piece = message_.pieces[i];
+    if (piece.segment == 0 && piece.bytes < kOwnBufferFrom) message_.buffers[i] = buffer;
+  }
+}
+
+BufferPtr MessageReader::allocate(std::size_t bytes) {
+  return (bytes <= kMaxPooledBytes ? memory_ : heap_allocator()).allocate(bytes);
+}
+
+// What was not read yet is passed over, what was is dropped. The references are given back by who takes the message.
+void MessageReader::begin_skip() {
   stage_ = Stage::kSkip;
-  to_skip_ = header_.inline_bytes;
-  message_.refused_bytes = payload_bytes;
+  message_.refused_bytes = payload_bytes_;
   std::erase_if(message_.pieces, [](const PieceHeader& piece) { return piece.segment == 0; });
+  message_.buffers.assign(message_.pieces.size(), nullptr);
 }
 
 Status MessageReader::skip_or_finish(const Take& take) {
-  if (to_skip_ == 0) return finish(take);
+  if (inline_left_ == 0) return finish(take);
   description_.resize(kSkipBytes);
-  target_ = std::span(description_).first(std::min<std::uint64_t>(to_skip_, kSkipBytes));
-  to_skip_ -= target_.size();
+  target_ = std::span(description_).first(std::min<std::uint64_t>(inline_left_, kSkipBytes));
+  inline_left_ -= target_.size();
   return {};
 }
 
@@ -136,9 +157,17 @@ Status MessageReader::finish(const Take& take) {
 
 Status MessageReader::begin_piece_or_finish(const Take& take) {
   while (next_piece_ < message_.pieces.size()) {
-    const PieceHeader& piece = message_.pieces[next_piece_++];
+    const std::size_t i = next_piece_++;
+    const PieceHeader& piece = message_.pieces[i];
     if (piece.segment != 0) continue;
-    target_ = {static_cast<std::byte*>(message_.inline_data->data()) + piece.offset, piece.bytes};
+    // Memory is taken when the piece comes, not when it is announced.
+    if (!message_.buffers[i]) message_.buffers[i] = allocate(piece.bytes);
+    if (!message_.buffers[i]) {
+      begin_skip();
+      return skip_or_finish(take);
+    }
+    target_ = {static_cast<std::byte*>(message_.buffers[i]->data()) + piece.offset, piece.bytes};
+    inline_left_ -= piece.bytes;
     return {};
   }
   return finish(take);

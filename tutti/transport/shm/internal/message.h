@@ -54,8 +54,9 @@ struct Message {
   std::uint32_t code = 0;
   std::uint64_t id = 0;
   std::string text;
-  std::vector<PieceHeader> pieces;  // of those in the ring, `offset` is where they lie in `inline_data`
-  BufferPtr inline_data;
+  std::vector<PieceHeader> pieces;
+  // For each piece, where it lies, at its `offset`; null: it is a reference. Small ones share a buffer.
+  std::vector<BufferPtr> buffers;
   // What of it was not taken in: then `pieces` are references only. Larger than is allowed, or than there is memory.
   std::uint64_t refused_bytes = 0;
 };
@@ -79,7 +80,9 @@ class MessageReader {
   Status begin_description();
   Status begin_inline();
   Status begin_piece_or_finish(const Take& take);
-  void begin_skip(std::uint64_t payload_bytes);
+  BufferPtr allocate(std::size_t bytes);
+  void share_buffer(std::size_t bytes);
+  void begin_skip();
   Status skip_or_finish(const Take& take);
   Status finish(const Take& take);
 
@@ -91,7 +94,8 @@ class MessageReader {
   MessageHeader header_{};
   std::vector<std::byte> description_;  // piece headers and text
   std::size_t next_piece_ = 0;
-  std::uint64_t to_skip_ = 0;
+  std::uint64_t payload_bytes_ = 0;
+  std::uint64_t inline_left_ = 0;  // bytes of pieces that were not begun
   Message message_;
 };
 
