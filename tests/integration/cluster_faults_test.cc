@@ -5,16 +5,15 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <condition_variable>
 #include <filesystem>
 #include <functional>
 #include <future>
-#include <mutex>
 #include <optional>
 #include <random>
 #include <thread>
 
 #include "tests/integration/process_cluster.h"
+#include "tutti/core/mutex.h"
 #include "tutti/core/strings.h"
 #include "tutti/ops/array.h"
 #include "tutti/ops/math.h"
@@ -111,18 +110,18 @@ class Calls {
     const auto begin = SteadyClock::now();
     Status status = call();
     const double seconds = std::chrono::duration<double>(SteadyClock::now() - begin).count();
-    const std::scoped_lock lock(mu_);
+    MutexLock lock(mu_);
     ended_.push_back({what, status, seconds});
     return status;
   }
   std::vector<Ended> ended() const {
-    const std::scoped_lock lock(mu_);
+    MutexLock lock(mu_);
     return ended_;
   }
 
  private:
-  mutable std::mutex mu_;
-  std::vector<Ended> ended_;
+  mutable Mutex mu_;
+  std::vector<Ended> ended_ TUTTI_GUARDED_BY(mu_);
 };
 
 // A client that goes through all phases, and tells when it enters them.
@@ -148,13 +147,16 @@ class Client {
   }
   // Blocks until the client is there.
   void wait_for(Phase phase) {
-    std::unique_lock lock(mu_);
-    changed_.wait(lock, [&] { return phase_ >= phase; });
+    MutexLock lock(mu_);
+    while (phase_ < phase) changed_.wait(mu_);
   }
   // The client goes past this phase only when allowed to.
-  void hold_at(Phase phase) { held_ = phase; }
+  void hold_at(Phase phase) {
+    MutexLock lock(mu_);
+    held_ = phase;
+  }
   void let_go() {
-    const std::scoped_lock lock(mu_);
+    MutexLock lock(mu_);
     held_.reset();
     changed_.notify_all();
   }
@@ -165,10 +167,10 @@ class Client {
 
  private:
   void enter(Phase phase) {
-    std::unique_lock lock(mu_);
+    MutexLock lock(mu_);
     phase_ = phase;
     changed_.notify_all();
-    changed_.wait(lock, [&] { return held_ != phase; });
+    while (held_ == phase) changed_.wait(mu_);
   }
   void run_steps(TrainingGraph& training, Session& session) {
     enter(Phase::kFirstStep);
@@ -190,10 +192,10 @@ class Client {
   const std::string target_;
   const std::chrono::milliseconds deadline_;
   std::atomic<bool> finish_{false};
-  std::mutex mu_;
-  std::condition_variable changed_;
-  Phase phase_ = Phase::kBeforeConnect;
-  std::optional<Phase> held_;
+  Mutex mu_;
+  CondVar changed_;
+  Phase phase_ TUTTI_GUARDED_BY(mu_) = Phase::kBeforeConnect;
+  std::optional<Phase> held_ TUTTI_GUARDED_BY(mu_);
 };
 
 // How long calls took at most over all rounds, for the report.
