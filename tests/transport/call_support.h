@@ -120,7 +120,7 @@ class TestHandler : public CallHandler {
     reply({}, {});
   }
   void make(std::size_t bytes, const Reply& reply) {
-    const BufferPtr buffer = allocator->allocate(bytes);
+    const BufferPtr buffer = allocator.load()->allocate(bytes);
     std::memset(buffer->data(), 'm', bytes);
     Payload payload;
     append_buffer(payload, buffer);
