@@ -71,7 +71,7 @@ inline int count_mappings() {
 // /usage   "threads descriptors mappings" of this process
 class TestHandler : public CallHandler {
  public:
-  Allocator* allocator = &heap_allocator();
+  std::atomic<Allocator*> allocator{&heap_allocator()};  // set once the transport is there
   std::atomic<int> waiting{0};
   std::atomic<int> calls{0};
 
