@@ -206,6 +206,15 @@ TEST_F(ResourceVariableOps, AssignReadUpdate) {
             "Cannot update variable v with shape [2] using a Tensor with shape [1], shapes must be equal.");
 }
 
+TEST_F(ResourceVariableOps, CountUpTo) {
+  Value v = handle("v", DType::kInt64);
+  ASSERT_TRUE(update("AssignVariableOp", v, {Tensor::scalar(std::int64_t{4})}).ok());
+  const AttrMap attrs{{"limit", 5}, {"T", DType::kInt64}};
+  expect_is(runner_.run("count", "ResourceCountUpTo", attrs, {v})->tensor(), Tensor::scalar(std::int64_t{4}));
+  EXPECT_EQ(runner_.run("count", "ResourceCountUpTo", attrs, {v})->status(), out_of_range("Reached limit of 5"));
+  expect_is(read(v, DType::kInt64), Tensor::scalar(std::int64_t{5}));
+}
+
 TEST_F(ResourceVariableOps, Errors) {
   Value v = handle("v");
   const Status unread = runner_.run("read", "ReadVariableOp", {{"dtype", DType::kFloat}}, {v})->status();

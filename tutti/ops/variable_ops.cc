@@ -268,6 +268,13 @@ void add_resource_updates(OpTable& ops) {
              .traits = kStateful,
              .kernels = {TUTTI_CPU(kernel_from(subtract ? cpu::assign_sub_variable : cpu::assign_add_variable))}});
   }
+  ops.add({.name = "ResourceCountUpTo",
+           .signature = "resource: resource -> output: T",
+           .attrs = "limit: int; T: {int32, int64}",
+           .shape = shape::scalar,
+           .no_gradient = true,
+           .traits = kStateful,
+           .kernels = {TUTTI_CPU(cpu::count_up_to_kernel())}});
   const std::string signature = "resource: resource, indices: Tindices, updates: dtype ->";
   ops.add({.name = "ResourceScatterUpdate",
            .signature = signature,

@@ -64,11 +64,15 @@ def resource_gather(script, op, types):
     script.step(fetch=[rows])
 
 
-@scripts("CountUpTo")
+@scripts("CountUpTo", "ResourceCountUpTo")
 def count_up_to(script, op, types):
-    variables = Variables(script, resources=False)
+    resources = op == "ResourceCountUpTo"
+    variables = Variables(script, resources=resources)
     handle = variables.add(np.array(script.draw.integer(0, 3), NUMPY[types["T"]]), "var")
-    count = raw("CountUpTo", name="op", ref=handle, limit=5)
+    if resources:
+        count = raw("ResourceCountUpTo", name="op", resource=handle, limit=5, T=tf_type(types["T"]))
+    else:
+        count = raw("CountUpTo", name="op", ref=handle, limit=5)
     variables.initialise()
     for _ in range(script.draw.integer(1, 6)):
         script.step(fetch=[count])

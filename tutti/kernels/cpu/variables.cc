@@ -148,9 +148,10 @@ class Assign : public Kernel {
 
 class CountUpTo : public Kernel {
  public:
-  explicit CountUpTo(const KernelInit& init) : limit_(init.attr<std::int64_t>("limit")) {}
+  explicit CountUpTo(const KernelInit& init)
+      : limit_(init.attr<std::int64_t>("limit")), by_reference_(init.input_types[0].is_ref) {}
   Status compute(KernelContext& ctx) override {
-    TUTTI_ASSIGN_OR_RETURN(auto slot, reference_slot(ctx));
+    TUTTI_ASSIGN_OR_RETURN(auto slot, by_reference_ ? reference_slot(ctx) : input_slot(ctx, 0));
     TUTTI_ASSIGN_OR_RETURN(VariableUpdate update, VariableUpdate::begin({&slot, 1}, /*copy_old=*/false));
     const Tensor& counter = update.old_value(0);
     if (counter.rank() != 0) return invalid_argument("input is not a scalar: ", counter.shape());
@@ -167,6 +168,7 @@ class CountUpTo : public Kernel {
 
  private:
   const std::int64_t limit_;
+  const bool by_reference_;
 };
 
 // --- Rows by index. ---
