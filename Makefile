@@ -13,6 +13,7 @@ endif
 # Which tests the sanitizer runs take, as ctest's -R. Under tsan only what has threads is worth its time; the demo's
 # arithmetic is never.
 ASAN_FILTER ?= .
+ASAN_ENV := LSAN_OPTIONS=suppressions=$(abspath tests/lsan_suppressions)
 TSAN_TARGETS ?= core_test kernels_test runtime_test integration_test transport_test distributed_test
 TSAN_FILTER ?= ^(core|kernels|runtime|integration|transport|distributed)$$
 # protobuf's maps have another layout under tsan than in Debian's library: what compares with them is left out.
@@ -95,7 +96,7 @@ docs: build
 asan tsan: setup
 	@cmake --preset $@ >/dev/null
 	@cmake --build build/$@ $(if $(filter tsan,$@),--target $(TSAN_TARGETS))
-	@cd build/$@ && $(TEST_ENV) $(if $(filter tsan,$@),$(TSAN_ENV)) OMP_NUM_THREADS=$(if $(filter tsan,$@),1,2) \
+	@cd build/$@ && $(TEST_ENV) $(if $(filter tsan,$@),$(TSAN_ENV),$(ASAN_ENV)) OMP_NUM_THREADS=$(if $(filter tsan,$@),1,2) \
 	  ctest --output-on-failure -R '$(if $(filter asan,$@),$(ASAN_FILTER),$(TSAN_FILTER))' -E '^demo_' $(CTEST_FLAGS)
 
 # TUTTI_STRESS multiplies the steps of the tests that race threads: 20 makes them 10,000 on each of 8 threads.
