@@ -11,7 +11,7 @@ endif
 endif
 
 # Which tests the sanitizer runs take, as ctest's -R. Under tsan only what has threads is worth its time; the demo's
-# arithmetic is never.
+# arithmetic is never, nor the memory and time that tests of whole processes (cluster_faults, cluster_abuse) measure.
 ASAN_FILTER ?= .
 ASAN_ENV := LSAN_OPTIONS=suppressions=$(abspath tests/lsan_suppressions)
 TSAN_TARGETS ?= core_test kernels_test runtime_test integration_test transport_test distributed_test
@@ -97,7 +97,7 @@ asan tsan: setup
 	@cmake --preset $@ >/dev/null
 	@cmake --build build/$@ $(if $(filter tsan,$@),--target $(TSAN_TARGETS))
 	@cd build/$@ && $(TEST_ENV) $(if $(filter tsan,$@),$(TSAN_ENV),$(ASAN_ENV)) OMP_NUM_THREADS=$(if $(filter tsan,$@),1,2) \
-	  ctest --output-on-failure -R '$(if $(filter asan,$@),$(ASAN_FILTER),$(TSAN_FILTER))' -E '^demo_' $(CTEST_FLAGS)
+	  ctest --output-on-failure -R '$(if $(filter asan,$@),$(ASAN_FILTER),$(TSAN_FILTER))' -E '^(demo_|cluster_)' $(CTEST_FLAGS)
 
 # TUTTI_STRESS multiplies the steps of the tests that race threads: 20 makes them 10,000 on each of 8 threads.
 soak: build
