@@ -24,7 +24,7 @@ FUZZED ?= graph_def bundle record messages tf_config
 DRAWN_CASES ?= 3
 DRAWN_SEED ?= 1
 
-.PHONY: demo build test bench interop cluster cluster_new cluster_reference drawn docs asan tsan soak lint clean setup
+.PHONY: demo build test bench interop cluster cluster_reference drawn docs asan tsan soak lint clean setup
 .DEFAULT_GOAL := build
 
 setup:
@@ -105,7 +105,6 @@ soak: build
 	@cd build/release && $(TEST_ENV) TUTTI_STRESS=20 ctest --output-on-failure
 	@$(BIN)/simulate 50000 1 & first=$$!; $(BIN)/simulate 50000 50001 && wait $$first
 	@$(MAKE) --no-print-directory interop DRAWN_CASES=24
-	@$(MAKE) --no-print-directory cluster_new
 	@TUTTI_STRESS=20 $(MAKE) --no-print-directory tsan
 	@cmake --preset fuzz >/dev/null
 	@cmake --build build/fuzz --target $(FUZZED:=_fuzzer) $(FUZZED:=_seeds)
