@@ -1,6 +1,7 @@
 #include "tutti/kernels/cpu/blocks.h"
 
 #include <algorithm>
+#include <limits>
 #include <string>
 
 #include "tutti/kernels/cpu/element.h"
@@ -156,11 +157,10 @@ Status batch_to_space(KernelContext& ctx, const Blocks& blocks) {
   for (int d = 0; d < blocks.size.size; ++d) {
     std::int64_t size = 0;
     if (__builtin_mul_overflow(dims[d + 1], blocks.size[d], &size)) return invalid_argument("block_shape is too large");
-    // Both are not negative: neither difference overflows.
-    const std::int64_t kept = size - blocks.before[d] - blocks.after[d];
-    if (blocks.before[d] > size || kept < 0) {
-      return invalid_argument("cropped_shape[", d, "]=", kept, " must be non-negative");
-    }
+    // Neither side is negative: what is left after the first is no more than `size`, and may be far below 0.
+    std::int64_t kept = size - blocks.before[d];
+    if (__builtin_sub_overflow(kept, blocks.after[d], &kept)) kept = std::numeric_limits<std::int64_t>::min();
+    if (kept < 0) return invalid_argument("cropped_shape[", d, "]=", kept, " must be non-negative");
     dims[d + 1] = kept;
   }
   TUTTI_ASSIGN_OR_RETURN(const Shape shape, Shape::create(dims.span()));
