@@ -207,23 +207,23 @@ Status EventWriter::add_event(std::string_view bytes) {
   tensorflow::Event event;
   TUTTI_RETURN_IF_ERROR(parse_payload(bytes, "Event", &event));
   if (event.has_summary()) TUTTI_RETURN_IF_ERROR(check_tags(event.summary()));
-  return enqueue(event);
+  return enqueue(event, Metadata::kAsGiven);
 }
 
 Status EventWriter::add(tensorflow::Event& event, std::optional<std::int64_t> step) {
   event.set_wall_time(seconds_since_1970(clock_));
   if (step) event.set_step(*step);
-  return enqueue(event);
+  return enqueue(event, Metadata::kOnce);
 }
 
-Status EventWriter::enqueue(tensorflow::Event& event) {
+Status EventWriter::enqueue(tensorflow::Event& event, Metadata metadata) {
   const std::size_t bytes = event.ByteSizeLong();
   {
     MutexLock lock(mu_);
     TUTTI_RETURN_IF_ERROR(wait_for_room(bytes));
     // From here to the queue in one go: the event with a tag's metadata must come before those without it.
     TUTTI_RETURN_IF_ERROR(check_run_tag(event));
-    drop_known_metadata(event);
+    if (metadata == Metadata::kOnce) drop_known_metadata(event);
     queue_.push_back(event.SerializeAsString());
     queued_bytes_ += queue_.back().size();
     ++added_;

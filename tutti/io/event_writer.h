@@ -73,7 +73,7 @@ class EventWriter {
   // kInvalidArgument for a tag that this writer had before.
   Status add_run_metadata(std::string_view tag, std::string_view run_metadata, std::optional<std::int64_t> step = {});
   Status add_session_log(const SessionLog& log, std::optional<std::int64_t> step = {});
-  // An Event with all that belongs to it, its time included.
+  // An Event, written as it is, its time included.
   Status add_event(std::string_view event);
 
   // Returns when all that was added before is on the disk.
@@ -98,7 +98,8 @@ class EventWriter {
 
   // Stamps the event and leaves it to the thread.
   Status add(tensorflow::Event& event, std::optional<std::int64_t> step);
-  Status enqueue(tensorflow::Event& event);
+  enum class Metadata { kOnce, kAsGiven };
+  Status enqueue(tensorflow::Event& event, Metadata metadata);
   Status wait_for_room(std::size_t bytes) TUTTI_REQUIRES(mu_);
   Status check_open() const TUTTI_REQUIRES(mu_);
   Status check_run_tag(const tensorflow::Event& event) TUTTI_REQUIRES(mu_);
