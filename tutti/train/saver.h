@@ -24,7 +24,7 @@ class CheckpointWriter;
 }
 
 struct SaverOptions {
-  // What is saved, under the names that the checkpoint gives it. Parts of a partitioned variable (save_slice_info.h)
+  // What is saved, under the names that the checkpoint gives it. Parts of a partitioned variable
   // may share a name. When this and `nodes` are empty: all of the graph's `variables`, under their own names.
   std::multimap<std::string, Var> variables;
   // The same for variables of imported graphs: nodes VarHandleOp, VariableV2 or Variable.

@@ -7,7 +7,7 @@
 #include "tutti/core/device_name.h"
 #include "tutti/ops/array.h"
 #include "tutti/ops/builders.h"
-#include "tutti/ops/save_slice_info.h"
+#include "tutti/train/internal/part_info.h"
 
 namespace tutti::internal {
 namespace {
@@ -297,7 +297,7 @@ SavedVariable saved_variable(std::string name, Node& node) {
                          .dtype = node.attr<DType>("dtype"),
                          .shape = node.attr<PartialShape>("shape"),
                          .device = device_of(node)};
-  if (const std::optional<SaveSliceInfo> part = save_slice_info(node)) variable.spec = part->spec();
+  if (const auto part = part_info(node).value_or_throw()) variable.spec = part->spec();
   return variable;
 }
 
