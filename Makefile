@@ -51,6 +51,7 @@ interop: build build/interop/cases.done
 	@$(BIN)/op_table_dump >build/interop/op_table.json
 	@$(PEERS) tests/interop/check_op_table.py <build/interop/op_table.json
 	@$(PEERS) tests/interop/check_checkpoints.py $(BIN)/checkpoint_tool
+	@$(PEERS) tests/interop/check_savers.py $(BIN)/saver_tool
 	@$(PEERS) tests/interop/check_op_dtypes.py <build/interop/op_table.json
 	@$(PEERS) tests/interop/check_text.py $(BIN)/graph_runner build/interop/text
 	@$(PEERS) tests/interop/check_errors.py $(BIN)/graph_runner build/interop/errors

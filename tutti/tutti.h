@@ -52,6 +52,12 @@
 #include "tutti/distributed/rpc/certificates.h"
 #include "tutti/distributed/server.h"
 
+// Training jobs.
+#include "tutti/train/checkpoint_manager.h"
+#include "tutti/train/checkpoint_reader.h"
+#include "tutti/train/init_from_checkpoint.h"
+#include "tutti/train/saver.h"
+
 // Data.
 #include "tutti/data/digits.h"
 #include "tutti/data/idx.h"
