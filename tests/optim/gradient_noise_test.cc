@@ -29,8 +29,9 @@ double mean(const Doubles& x) {
 }
 
 double variance(const Doubles& x) {
+  const double middle = mean(x);
   double sum = 0;
-  for (double element : x) sum += (element - mean(x)) * (element - mean(x));
+  for (double element : x) sum += (element - middle) * (element - middle);
   return sum / static_cast<double>(x.size());
 }
 

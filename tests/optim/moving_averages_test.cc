@@ -48,8 +48,11 @@ TEST_F(MovingAveragesTest, BehindTheTrainStep) {
   Var w = make_variable(Tensor::scalar(1.0));
   Node* train = w.assign(constant(graph_, Tensor::scalar(3.0)));
   ExponentialMovingAverage averages(0.5);
-  ScopeGuard wait = graph_.control_dependencies({train});
-  Node* apply = averages.apply({w});
+  Node* apply = nullptr;
+  {
+    ScopeGuard wait = graph_.control_dependencies({train});
+    apply = averages.apply({w});
+  }
   initialize();
   evaluator_.run_target(apply);
   EXPECT_EQ(value_of(*averages.average(w)), Doubles{2});

@@ -45,7 +45,9 @@ TEST_F(OptimizerTest, GlobalStepCountsSteps) {
   EXPECT_EQ(train->op_name(), "AssignAddVariableOp");
   // It waits for the update.
   ASSERT_EQ(train->control_inputs().size(), 1u);
-  EXPECT_EQ(train->control_inputs()[0]->op_name(), "ResourceApplyGradientDescent");
+  Node* update = train->control_inputs()[0];
+  EXPECT_EQ(update->name(), "GradientDescent/update");
+  EXPECT_EQ(update->control_inputs()[0]->op_name(), "ResourceApplyGradientDescent");
   initialize();
   for (int i = 0; i < 3; ++i) evaluator_.run_target(train);
   EXPECT_EQ(value_of(step), Doubles{3});
