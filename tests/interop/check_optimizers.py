@@ -5,7 +5,7 @@ import subprocess
 import sys
 from collections import defaultdict
 
-os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
 
 import numpy as np  # noqa: E402
@@ -241,7 +241,7 @@ def check_partitioners(lines, check):
 
 
 def main():
-    output = subprocess.run([sys.argv[1]], check=True, capture_output=True, text=True, timeout=300).stdout
+    output = subprocess.run([sys.argv[1]], check=True, stdout=subprocess.PIPE, text=True, timeout=300).stdout
     lines = defaultdict(list)
     for line in output.splitlines():
         kind, *rest = line.split()

@@ -86,7 +86,8 @@ std::string numbers(const Tensor& tensor) {
 
 void print_variables(Session& session, Graph& graph, const std::string& head) {
   for (const Var& variable : global_variables(graph)) {
-    std::printf("%s %s%s\n", head.c_str(), variable.name().c_str(), numbers(session.run({}, {variable.read()})[0]).c_str());
+    std::printf("%s %s%s\n", head.c_str(), variable.name().c_str(),
+                numbers(session.run({}, {variable.read()})[0]).c_str());
   }
 }
 
@@ -216,17 +217,17 @@ void print_averages(const std::string& name, DType dtype, bool with_updates) {
   ExponentialMovingAverage averages(0.9, {.num_updates = updates});
   ExponentialMovingAverage unbiased(0.9, {.num_updates = updates, .zero_debias = true}, "Unbiased");
   Node* change = w.assign_add(x);
-  std::vector<Node*> moves;
+  Node* moves = nullptr;
   {
     ScopeGuard wait = graph.control_dependencies({change});
-    moves = {averages.apply({w}), averages.apply_to_values({x}), unbiased.apply_to_values({x})};
+    moves = group(graph, {averages.apply({w}), averages.apply_to_values({x}), unbiased.apply_to_values({x})});
   }
   LocalSession session(graph);
   session.run({}, {}, {global_variables_initializer(graph)});
   for (int t = 0; t < kSteps; ++t) {
     session.run({{x, tensor_of(dtype, {3}, [t](int i) { return slope(t, i); })},
                  {count, Tensor::scalar(static_cast<std::int64_t>(3 * t))}},
-                {}, moves);
+                {}, {moves});
     print_variables(session, graph, str_cat("average ", name, " ", t));
   }
 }

@@ -48,13 +48,17 @@ TEST_F(MovingAveragesTest, BehindTheTrainStep) {
   Var w = make_variable(Tensor::scalar(1.0));
   Node* train = w.assign(constant(graph_, Tensor::scalar(3.0)));
   ExponentialMovingAverage averages(0.5);
+  Output x = placeholder(graph_, DType::kDouble, PartialShape::scalar(), "x");
   Node* apply = nullptr;
   {
-    ScopeGuard wait = graph_.control_dependencies({train});
+    ScopeGuard wait = graph_.control_dependencies({train, x.node});
     apply = averages.apply({w});
+    averages.apply_to_values({x});
   }
-  initialize();
-  evaluator_.run_target(apply);
+  initialize();  // waits for neither
+  EXPECT_EQ(value_of(*averages.average(w)), Doubles{1});
+  EXPECT_EQ(value_of(*averages.average(x)), Doubles{0});
+  evaluator_.run_target(apply, {{x, Tensor::scalar(0.0)}});
   EXPECT_EQ(value_of(*averages.average(w)), Doubles{2});
 }
 

@@ -33,9 +33,8 @@ Output current_or_initial(const Var& variable) {
 Var zeros_for(Output value, const std::string& name) {
   const std::optional<Shape> shape = value.shape().as_shape();
   if (!shape) throw_error(invalid_argument(name, ": the value has no fixed shape: ", value.shape()));
-  Graph& graph = value.graph();
-  ScopeGuard root = graph.name_scope("");
-  return variable(graph, zeros(graph, value.dtype(), *shape, name + "/Initializer/zeros"), name, false);
+  return create_apart(value.graph(), "", name,
+                      [&](Graph& graph) { return zeros(graph, value.dtype(), *shape, "zeros"); });
 }
 
 }  // namespace

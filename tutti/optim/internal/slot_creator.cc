@@ -16,11 +16,9 @@ void copy_slice_info(const Var& primary, const Var& slot) {
 
 }  // namespace
 
-Var create_slot(const Var& primary, const std::string& scope, const std::string& name,
-                const std::function<Output(Graph&)>& initial) {
-  Graph& graph = primary.handle().graph();
+Var create_apart(Graph& graph, const std::string& scope, const std::string& name,
+                 const std::function<Output(Graph&)>& initial) {
   ScopeGuard outer = graph.name_scope(scope.empty() ? "" : scope + "/");
-  ScopeGuard place = graph.colocate_with(*primary.handle().node);
   const int first_id = graph.id_limit();
   Output value;
   {
@@ -29,6 +27,14 @@ Var create_slot(const Var& primary, const std::string& scope, const std::string&
   }
   Var made = variable(graph, value, name, false);
   for (int id = first_id; id < graph.id_limit(); ++id) graph.set_control_inputs(*graph.node_by_id(id), {});
+  return made;
+}
+
+Var create_slot(const Var& primary, const std::string& scope, const std::string& name,
+                const std::function<Output(Graph&)>& initial) {
+  Graph& graph = primary.handle().graph();
+  ScopeGuard place = graph.colocate_with(*primary.handle().node);
+  Var made = create_apart(graph, scope, name, initial);
   copy_slice_info(primary, made);
   return made;
 }

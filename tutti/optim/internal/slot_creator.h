@@ -8,9 +8,13 @@
 
 namespace tutti {
 
-// A variable that does not train, beside `primary` (and so on whatever task it is placed on), called `name` under the
-// name scope `scope`. It starts as what `initial` builds, which waits for nothing that the step waits for. A variable
-// of the shape of a part of a partitioned variable is the same part of a whole of its own.
+// A variable that does not train, called `name` under the name scope `scope`. It starts as what `initial` builds.
+// Neither its initial value nor its read waits for what the control dependencies that are open now say.
+Var create_apart(Graph& graph, const std::string& scope, const std::string& name,
+                 const std::function<Output(Graph&)>& initial);
+
+// The same beside `primary`, and so on whatever task it is placed on. A variable of the shape of a part of a
+// partitioned variable is the same part of a whole of its own.
 Var create_slot(const Var& primary, const std::string& scope, const std::string& name,
                 const std::function<Output(Graph&)>& initial);
 
