@@ -59,7 +59,8 @@ class Mlp {
     Output hidden = x;
     std::int64_t width = 784;
     for (const std::int64_t units : {500, 500, 10}) {
-      Var w = variable(graph_, Tensor(DType::kFloat, {width, units}), str_cat("w", units, "_", width));
+      // Drawn in the graph, as programs do: a constant would make the file .meta as large as the weights.
+      Var w = variable(graph_, truncated_normal(graph_, {width, units}), str_cat("w", units, "_", width));
       Var b = variable(graph_, Tensor(DType::kFloat, {units}), str_cat("b", units, "_", width));
       hidden = nn::bias_add(matmul(hidden, w), b);
       if (units != 10) hidden = nn::relu(hidden);

@@ -11,6 +11,7 @@
 #include "tutti/graph/meta_graph.h"
 #include "tutti/ops/array.h"
 #include "tutti/ops/math.h"
+#include "tutti/ops/partitioned_variable.h"
 #include "tutti/ops/state.h"
 #include "tutti/optim/adam.h"
 #include "tutti/runtime/local_session.h"
@@ -32,42 +33,19 @@ Tensor ramp(const Shape& shape, float start) {
 
 struct Job {
   Job() : graph(builtin_ops()) {
-    std::vector<Output> parts;
-    for (const auto& [offset, rows] : {std::pair<std::int64_t, std::int64_t>{0, 4}, {4, 3}}) {
-      Var part = variable(graph, ramp({rows, kInner}, -0.1f), str_cat("hidden/w/part_", parts.size()));
-      mark_as_part(part, "hidden/w", offset);
-      parts.push_back(part);
-    }
+    PartitionedVar hidden_w = partitioned_variable(
+        graph, {kRows, kInner}, DType::kFloat,
+        [](Graph& g, const SliceInfo& part) { return constant(g, ramp(part.shape, -0.1f)); }, "hidden/w",
+        fixed_size_partitioner(2));
     Var out = variable(graph, ramp({kInner, 1}, 0.2f), "out/w");
     Var bias = variable(graph, Tensor::vector<float>({0.5f}), "out/b");
     Var step = variable(graph, Tensor::scalar<std::int64_t>(0), "global_step", false);
     Output x = constant(graph, ramp({kBatch, kRows}, 0.0f), "x");
     Output y = constant(graph, ramp({kBatch, 1}, 1.0f), "y");
-    Output hidden = tanh(matmul(x, concat(parts, 0)));
+    Output hidden = tanh(matmul(x, hidden_w));
     Output loss = reduce_mean(square(matmul(hidden, out) + bias - y));
-    Adam adam(0.05);
-    train = adam.minimize(loss, {}, step);
-    mark_slots(adam);
+    train = Adam(0.05).minimize(loss, {}, step);
     init = global_variables_initializer(graph);
-  }
-
-  void mark_as_part(const Var& part, const std::string& name, std::int64_t offset) {
-    Node& node = *part.handle().node;
-    graph.set_attr(node, "_full_name", name);
-    graph.set_attr(node, "_full_shape", PartialShape(Shape{kRows, kInner}));
-    graph.set_attr(node, "_slice_offset", std::vector<std::int64_t>{offset, 0});
-  }
-
-  // Slots are parts like their variables.
-  void mark_slots(const Adam& adam) {
-    for (const Var& slot : adam.slots()) {
-      for (const auto& [part, offset] :
-           {std::pair<std::string, std::int64_t>{"hidden/w/part_0/", 0}, {"hidden/w/part_1/", 4}}) {
-        if (slot.name().starts_with(part)) {
-          mark_as_part(slot, "hidden/w/" + slot.name().substr(part.size()), offset);
-        }
-      }
-    }
   }
 
   Graph graph;

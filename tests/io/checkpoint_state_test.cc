@@ -32,6 +32,9 @@ TEST(CheckpointState, ReadsWhatOthersWrite) {
                           "all_model_checkpoint_paths: \"x\""}) {
     EXPECT_EQ(parse_checkpoint_state(bad).status().code(), Code::kDataLoss) << bad;
   }
+  std::string deep = "model_checkpoint_path: 'x'";
+  for (int i = 0; i < 100'000; ++i) deep += " a {";
+  EXPECT_EQ(parse_checkpoint_state(deep).status().code(), Code::kDataLoss);
 }
 
 TEST(CheckpointState, PathsAreSeenFromTheFile) {

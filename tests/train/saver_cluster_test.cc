@@ -1,10 +1,12 @@
 // Parameter servers that write their own shards.
 #include <gtest/gtest.h>
 
+#include <map>
 #include <thread>
 
 #include "tests/train/saver_fixture.h"
 #include "tutti/distributed/in_process_cluster.h"
+#include "tutti/ops/partitioned_variable.h"
 #include "tutti/strategies/replica_device_setter.h"
 #include "tutti/train/checkpoint_reader.h"
 
@@ -77,6 +79,70 @@ TEST(SaverCluster, AnotherNumberOfParameterServers) {
     auto session = session_on(*cluster, model);
     saver.restore(*session, directory.path());
     EXPECT_TRUE(same(model.values(*session), saved)) << ps;
+  }
+}
+
+// A table in parts round the parameter servers, trained with Adam.
+struct TableModel {
+  TableModel(int ps, int parts) : graph(builtin_ops()) {
+    ScopeGuard devices = graph.device_scope(replica_device_setter({.ps_tasks = ps}));
+    PartitionedVar table =
+        partitioned_variable(graph, Tensor(DType::kFloat, {7, 3}), "table", fixed_size_partitioner(parts));
+    Var step = variable(graph, Tensor::scalar<std::int64_t>(0), "global_step", false);
+    Output ids = constant(graph, Tensor::vector<std::int32_t>({0, 3, 6, 3}));
+    Output loss = reduce_sum(square(table.gather(ids) - ones(graph, DType::kFloat, {4, 3})));
+    train = Adam(0.1).minimize(loss, {}, step);
+    init = global_variables_initializer(graph);
+  }
+
+  Graph graph;
+  Node* train;
+  Node* init;
+};
+
+std::map<std::string, Tensor> contents(const std::string& path) {
+  const auto reader = load_checkpoint(path);
+  std::map<std::string, Tensor> values;
+  for (const auto& variable : reader->variables()) values[variable.name] = reader->read(variable.name).value_or_throw();
+  return values;
+}
+
+void expect_same_contents(const std::string& a, const std::string& b) {
+  const std::map<std::string, Tensor> first = contents(a), second = contents(b);
+  EXPECT_EQ(first.size(), second.size());
+  for (const auto& [name, value] : first) {
+    ASSERT_TRUE(second.contains(name)) << name;
+    EXPECT_TRUE(bitwise_equal(value, second.at(name))) << name;
+  }
+}
+
+TEST(SaverCluster, PartsAndSlotsGoToOtherServers) {
+  TempDirectory directory;
+  const std::string first = directory.file("first"), later = directory.file("later");
+  {
+    auto cluster = start(2);
+    TableModel model(2, 3);
+    Saver saver(model.graph, {.sharded = true, .save_in_background = true});
+    auto session = connect(cluster->target(), model.graph).value_or_throw();
+    session->run({model.init});
+    for (int i = 0; i < 3; ++i) session->run({model.train});
+    saver.save(*session, first);
+    session->run({model.train});
+    saver.save(*session, later);
+    saver.close();
+  }
+  const std::map<std::string, Tensor> saved = contents(first);
+  EXPECT_EQ(saved.at("table").shape(), (Shape{7, 3}));
+  EXPECT_EQ(saved.at("table/Adam_1").shape(), (Shape{7, 3}));
+  for (const auto& [ps, parts] : {std::pair(1, 2), std::pair(3, 3), std::pair(2, 7)}) {
+    auto cluster = start(ps);
+    TableModel model(ps, parts);
+    Saver saver(model.graph, {.sharded = ps != 1});
+    auto session = connect(cluster->target(), model.graph).value_or_throw();
+    saver.restore(*session, first);
+    expect_same_contents(saver.save(*session, directory.file("copy")), first);
+    session->run({model.train});
+    expect_same_contents(saver.save(*session, directory.file("next")), later);
   }
 }
 

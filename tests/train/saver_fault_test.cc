@@ -41,7 +41,7 @@ class DyingDisk {
 };
 
 struct Way {
-  bool sharded, same_path, background, power_loss;
+  bool sharded = false, same_path = false, background = false, power_loss = false;
 };
 std::ostream& operator<<(std::ostream& out, const Way& way) {
   return out << (way.sharded ? "sharded" : "single") << (way.same_path ? "_again" : "")
@@ -81,6 +81,11 @@ class SaverFaults : public testing::TestWithParam<Way> {
     saver.save(session, prefix(), step(1));
     saver.close();
     old_ = model.values(session);
+    std::filesystem::copy(directory_.path(), old_files_.path());
+  }
+  void back_to_old() {
+    std::filesystem::remove_all(directory_.path());
+    std::filesystem::copy(old_files_.path(), directory_.path());
   }
 
   // The run that dies; whether it thought that it had saved.
@@ -120,20 +125,19 @@ class SaverFaults : public testing::TestWithParam<Way> {
     saver.restore(session, directory_.path());
   }
 
-  TempDirectory directory_;
+  TempDirectory directory_, old_files_;
   std::vector<Tensor> old_, new_;
   std::optional<int> limit_;
 };
 
 TEST_P(SaverFaults, AlwaysAWholeCheckpoint) {
+  save_old();
   int changes = 1 << 20;
   for (int limit = -1; limit <= changes; ++limit) {
     SCOPED_TRACE(str_cat("dies after ", limit, " changes"));
-    std::filesystem::remove_all(directory_.path());
-    std::filesystem::create_directory(directory_.path());
+    back_to_old();
     TempDirectory graveyard;
     PowerLossFiles volatile_disk(graveyard.path());
-    save_old();
     DyingDisk disk(GetParam().power_loss ? static_cast<FileSystem&>(volatile_disk) : local_file_system());
     limit_ = limit < 0 ? std::nullopt : std::optional<int>(limit);
     const bool saved = save_new(disk);
@@ -154,10 +158,10 @@ TEST_P(SaverFaults, AlwaysAWholeCheckpoint) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Ways, SaverFaults,
-                         testing::Values(Way{false, false, false, false}, Way{true, false, false, false},
-                                         Way{false, true, false, false}, Way{true, true, true, false},
-                                         Way{false, false, false, true}, Way{true, false, true, true},
-                                         Way{true, true, false, true}),
+                         testing::Values(Way{}, Way{.sharded = true, .background = true},
+                                         Way{.sharded = true, .same_path = true}, Way{.power_loss = true},
+                                         Way{.sharded = true, .background = true, .power_loss = true},
+                                         Way{.same_path = true, .power_loss = true}),
                          testing::PrintToStringParamName());
 
 // --- Errors that the process survives ---

@@ -6,10 +6,10 @@
 #include "tutti/core/mutex.h"
 #include "tutti/core/thread_pool.h"
 #include "tutti/io/paths.h"
+#include "tutti/ops/slice_info.h"
 #include "tutti/train/checkpoint_reader.h"
 #include "tutti/train/internal/checkpoint_writer.h"
 #include "tutti/train/internal/kept_checkpoints.h"
-#include "tutti/train/internal/part_info.h"
 #include "tutti/train/internal/restore_check.h"
 #include "tutti/train/internal/saver_graph.h"
 
@@ -23,7 +23,7 @@ std::vector<SavedVariable> chosen_variables(Graph& graph, const SaverOptions& op
   std::vector<SavedVariable> chosen;
   if (options.variables.empty() && options.nodes.empty()) {
     for (Node* node : graph.collection("variables")) {
-      const auto part = internal::part_info(*node).value_or_throw();
+      const std::optional<SliceInfo> part = slice_info(*node);
       chosen.push_back(internal::saved_variable(part ? part->full_name : node->name(), *node));
     }
   }
@@ -69,13 +69,11 @@ VariableDef variable_def(Node& node) {
   }
   const std::vector<Node*>& trainable = graph.collection("trainable_variables");
   def.trainable = std::find(trainable.begin(), trainable.end(), &node) != trainable.end();
-  const auto part = internal::part_info(node);
-  if (part.ok() && part->has_value()) {
-    const internal::PartInfo& info = **part;
-    def.full_name = info.full_name;
-    def.full_shape.assign(info.full_shape.dims().begin(), info.full_shape.dims().end());
-    def.offset = info.offset;
-    def.shape.assign(info.shape.dims().begin(), info.shape.dims().end());
+  if (const std::optional<SliceInfo> part = slice_info(node)) {
+    def.full_name = part->full_name;
+    def.full_shape.assign(part->full_shape.dims().begin(), part->full_shape.dims().end());
+    def.offset = part->offset;
+    def.shape.assign(part->shape.dims().begin(), part->shape.dims().end());
   }
   return def;
 }
