@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
@@ -105,6 +106,8 @@ def train(scenario, directory):
         except Exception as error:  # pylint: disable=broad-except
             lines.append(f"error {error}")
     tf1.summary.FileWriterCache.clear()
+    # TensorFlow names event files after the second in which they are begun, and writes over one of the same name.
+    time.sleep(1.1)
     return lines
 
 
