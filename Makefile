@@ -59,6 +59,7 @@ interop: build build/interop/cases.done
 	@$(PEERS) tests/interop/check_wire.py $(BIN)/wire_tool proto
 	@$(PEERS) tests/interop/check_placement.py $(BIN)/placement_tool
 	@$(PEERS) tests/interop/check_cut.py $(BIN)/cut_runner
+	@$(TEST_ENV) $(PEERS) tests/interop/seed/distributed_mnist.py
 	@$(MAKE) --no-print-directory drawn cluster
 
 drawn: build/peers/installed
