@@ -52,6 +52,11 @@
 #include "tutti/distributed/rpc/certificates.h"
 #include "tutti/distributed/server.h"
 
+// Event files, for TensorBoard.
+#include "tutti/io/event_writer.h"
+#include "tutti/io/hparams.h"
+#include "tutti/io/summary.h"
+
 // Data.
 #include "tutti/data/digits.h"
 #include "tutti/data/idx.h"
