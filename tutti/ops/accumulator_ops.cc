@@ -3,6 +3,7 @@
 #include "tutti/graph/shape_inference.h"
 #include "tutti/kernels/cpu/accumulators.h"
 #include "tutti/ops/internal/row_parts.h"
+#include "tutti/ops/internal/shard_ops.h"
 #include "tutti/ops/op_table.h"
 
 namespace tutti {
@@ -39,7 +40,7 @@ void register_accumulator_ops(OpTable& ops) {
     add_accumulator_op(ops, prefix + "ConditionalAccumulator", "-> " + handle, maker, cpu::accumulator_kernel(),
                        resource ? ShapeFn(shape::scalar) : ShapeFn(internal::two_names));
     add_accumulator_op(ops, prefix + "AccumulatorApplyGradient", handle + ", local_step: int64, gradient: dtype -> ",
-                       dtype, kernel_from(cpu::accumulator_apply));
+                       dtype, cpu::accumulator_apply_kernel());
     add_accumulator_op(ops, prefix + "AccumulatorTakeGradient", handle + ", num_required: int32 -> average: dtype",
                        dtype, cpu::accumulator_take_kernel());
     add_accumulator_op(ops, prefix + "AccumulatorSetGlobalStep", handle + ", new_global_step: int64 -> ", "",
@@ -56,6 +57,7 @@ void register_accumulator_ops(OpTable& ops) {
   add_accumulator_op(ops, "SparseAccumulatorTakeGradient",
                      "handle: Ref(string), num_required: int32 -> indices: int64, values: dtype, shape: int64", dtype,
                      cpu::accumulator_take_kernel());
+  add_shard_ops(ops);
 }
 
 }  // namespace tutti
