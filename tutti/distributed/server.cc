@@ -178,6 +178,8 @@ class Server::Impl : public std::enable_shared_from_this<Impl> {
     ShmOptions shm;
     shm.task = task_;
     shm.secret = options_.security.join_token;
+    shm.message_bytes = options_.limits.message_bytes;
+    shm.connection_bytes = options_.limits.connection_bytes;
     shm.clock = clock_.get();
     auto made = ShmTransport::create(shm, &door_);
     if (made.ok()) {
