@@ -127,10 +127,6 @@ void Peers::Impl::tick() {
   feed([this](TimePoint now) TUTTI_NO_THREAD_SAFETY_ANALYSIS { return health_.tick(now); });
 }
 
-void Peers::Impl::say(const std::string& line) const {
-  if (options_.log) options_.log(line);
-}
-
 void Peers::Impl::handle(const PeerEvent& event) {
   switch (event.kind) {
     case PeerEvent::Kind::kAlive:
@@ -141,7 +137,7 @@ void Peers::Impl::handle(const PeerEvent& event) {
     case PeerEvent::Kind::kAsk:
       return ask(event.task);
     case PeerEvent::Kind::kMissing:
-      return say(str_cat("still missing: ", event.cause.message()));
+      return options_.log.warning(str_cat("still missing: ", event.cause.message()));
   }
 }
 
@@ -152,7 +148,7 @@ void Peers::Impl::found(const PeerEvent& event) {
     give_waiting(peer, event.incarnation);
     if (std::exchange(peer.found_said, true)) return;
   }
-  say(str_cat("found ", event.task));
+  options_.log(str_cat("found ", event.task));
 }
 
 // What was on its way to whoever comes has arrived at this one.
@@ -184,7 +180,7 @@ void Peers::Impl::lost(const PeerEvent& event) {
     // Lost while a question is open: it did not answer. One that was refused has ended.
     silent = peer.silent = !restarted && peer.asking;
   }
-  say(event.cause.message());
+  options_.log.warning(event.cause.message());
   const bool restarted = event.kind == PeerEvent::Kind::kRestarted;
   if (options_.gone) options_.gone(event.task, event.cause, restarted ? event.incarnation : 0);
   for (const auto& call : calls) call->cancellation.cancel(event.cause);

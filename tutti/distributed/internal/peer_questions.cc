@@ -134,14 +134,19 @@ void Peers::Impl::connect_fast(const std::string& task, const std::string& name,
   auto channel = options_.dial_fast(name, [weak = weak_from_this(), task, number](const Status&) {
     if (const auto self = weak.lock()) self->fast_lost(task, number);
   });
+  const std::string way = channel.ok() ? (*channel)->describe() : channel.status().message();
   std::shared_ptr<Channel> old;
-  MutexLock lock(mu_);
-  Peer& peer = *peers_.at(task);
-  peer.connecting_fast = false;
-  // fast_lost may have come before this: it counts on.
-  if (!channel.ok() || !stopped_.ok() || peer.fast_number != number) return;
-  old = std::exchange(peer.fast, *std::move(channel));
-  peer.fast_to = incarnation;
+  {
+    MutexLock lock(mu_);
+    Peer& peer = *peers_.at(task);
+    peer.connecting_fast = false;
+    // fast_lost may have come before this: it counts on.
+    if (channel.ok() && stopped_.ok() && peer.fast_number == number) {
+      old = std::exchange(peer.fast, *std::move(channel));
+      peer.fast_to = incarnation;
+    }
+  }
+  options_.log.debug(str_cat("the fast way to ", task, ": ", way));
 }
 
 void Peers::Impl::fast_lost(const std::string& task, std::uint64_t number) {

@@ -108,7 +108,6 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
   void feed(const Feed& input, std::function<void()> then = nullptr);
   void set_timer() TUTTI_REQUIRES(mu_);
   void tick();
-  void say(const std::string& line) const;
   void handle(const PeerEvent& event);
   void found(const PeerEvent& event);
   void give_waiting(Peer& peer, std::uint64_t incarnation) TUTTI_REQUIRES(mu_);
