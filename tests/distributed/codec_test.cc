@@ -325,6 +325,27 @@ TEST(Codec, MisalignedElementsAreCopied) {
   }
 }
 
+// A peer could make an index wrong after a kernel has found it right.
+TEST(Codec, WhatAPeerCouldStillChangeIsCopied) {
+  const auto borrows = [](DType dtype, std::int64_t elements) {
+    const Tensor tensor = patterned(dtype, Shape{elements});
+    const Payload sent = encode(RecvTensorReply{tensor, false, 0}).value_or_throw();
+    Payload lent;
+    for (const Payload::Piece& piece : sent.pieces()) lent.append(piece.bytes, piece.owner, /*lent=*/true);
+    const auto reply = decoded<RecvTensorReply>(lent);
+    EXPECT_TRUE(bitwise_equal(reply.tensor, tensor));
+    EXPECT_EQ(decoded<RecvTensorReply>(sent).tensor.raw(), tensor.raw());
+    return reply.tensor.raw() == tensor.raw();
+  };
+  EXPECT_TRUE(borrows(DType::kFloat, 100'000));
+  EXPECT_TRUE(borrows(DType::kBfloat16, 100'000));
+  EXPECT_TRUE(borrows(DType::kComplex64, 100'000));
+  EXPECT_FALSE(borrows(DType::kFloat, 1000));
+  for (const DType dtype : {DType::kInt32, DType::kInt64, DType::kUint8, DType::kBool, DType::kQint8}) {
+    EXPECT_FALSE(borrows(dtype, 100'000)) << dtype_name(dtype);
+  }
+}
+
 TEST(Codec, ASmallPartDoesNotKeepALargeMessage) {
   RunGraphReply reply;
   reply.recvs = {{"small", patterned(DType::kFloat, Shape{100})}, {"large", patterned(DType::kFloat, Shape{100000})}};

@@ -173,7 +173,8 @@ Result<Payload> Connection::make_payload(const Message& message) {
     }
     TUTTI_ASSIGN_OR_RETURN(PeerMemory::Place place, peer_memory_.find(piece));
     payload.append(place.bytes,
-                   std::make_shared<Borrowed>(weak_from_this(), borrowing, piece.loan, std::move(place.mapping)));
+                   std::make_shared<Borrowed>(weak_from_this(), borrowing, piece.loan, std::move(place.mapping)),
+                   /*lent=*/true);
   }
   return payload;
 }
