@@ -12,6 +12,7 @@
 #include "tutti/distributed/hello.h"
 #include "tutti/distributed/internal/address.h"
 #include "tutti/distributed/internal/client_session.h"
+#include "tutti/distributed/internal/methods.h"
 #include "tutti/distributed/master.h"
 #include "tutti/distributed/peers.h"
 #include "tutti/distributed/rpc/grpc_transport.h"
@@ -179,6 +180,10 @@ class Server::Impl : public std::enable_shared_from_this<Impl> {
     shm.task = task_;
     shm.secret = options_.security.join_token;
     shm.clock = clock_.get();
+    // They wait in a table or take out of it.
+    shm.quick = [](std::string_view method) {
+      return method == methods::kRecvTensors || method == methods::kRecvTensor;
+    };
     auto made = ShmTransport::create(shm, &door_);
     if (made.ok()) {
       shm_ = *std::move(made);
