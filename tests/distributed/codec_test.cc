@@ -9,6 +9,7 @@
 #include <random>
 
 #include "proto/master.pb.h"
+#include "proto/tutti_task.pb.h"
 #include "proto/worker.pb.h"
 #include "tests/distributed/message_samples.h"
 #include "tutti/graph/tensor_codec.h"
@@ -110,6 +111,14 @@ PROTO_OF(RecvTensorRequest, RecvTensorRequest)
 PROTO_OF(RecvTensorReply, RecvTensorResponse)
 PROTO_OF(EmptyMessage, GetStatusRequest)
 #undef PROTO_OF
+template <>
+struct ProtoOf<RecvTensorsRequest> {
+  using type = RecvTensorsRequestProto;
+};
+template <>
+struct ProtoOf<RecvTensorsReply> {
+  using type = RecvTensorsReplyProto;
+};
 
 TEST(Codec, WritesProtobufsBytes) {
   each_sample([]<typename Message>(const Message& message) {

@@ -10,6 +10,7 @@
 #include "tutti/distributed/hello.h"
 #include "tutti/distributed/internal/address.h"
 #include "tutti/distributed/internal/client_session.h"
+#include "tutti/distributed/internal/methods.h"
 #include "tutti/distributed/master.h"
 #include "tutti/distributed/peers.h"
 #include "tutti/distributed/rpc/grpc_transport.h"
@@ -175,6 +176,10 @@ class Server::Impl : public std::enable_shared_from_this<Impl> {
     shm.message_bytes = options_.limits.message_bytes;
     shm.connection_bytes = options_.limits.connection_bytes;
     shm.clock = clock_.get();
+    // They wait in a table or take out of it.
+    shm.quick = [](std::string_view method) {
+      return method == methods::kRecvTensors || method == methods::kRecvTensor;
+    };
     auto made = ShmTransport::create(shm, &door_);
     if (made.ok()) {
       shm_ = *std::move(made);

@@ -29,6 +29,7 @@
 #include "tutti/core/flush_denormals.h"
 #include "tutti/kernels/cpu/string_hash.h"
 #include "tutti/runtime/internal/node_table.h"
+#include "tutti/runtime/internal/resume.h"
 #include "tutti/runtime/step_stats.h"
 
 namespace tutti::internal {
@@ -470,7 +471,7 @@ Status FrameExecution::run_kernel(const Ready& ready, std::vector<Value>& output
       drive_on = !driving_;
       driving_ = true;
     }
-    if (drive_on) plan_.pool_->schedule([this] { drive(); });
+    if (drive_on) resume(*plan_.pool_, [this] { drive(); });
   });
   return {};
 }
