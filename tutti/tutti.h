@@ -57,6 +57,8 @@
 #include "tutti/optim/rmsprop.h"
 #include "tutti/optim/schedules.h"
 #include "tutti/optim/sgd.h"
+#include "tutti/optim/strict_replicas.h"
+#include "tutti/optim/sync_replicas.h"
 
 // Running.
 #include "tutti/runtime/local_session.h"
