@@ -46,7 +46,9 @@ TEST(MetaGraph, BadBytesAddNothing) {
   const std::string bytes = export_meta_graph(graph, {.saver = {.filename_tensor = "save/Const:0"}});
   for (std::size_t length = 1; length < bytes.size(); ++length) {
     Graph other(test_ops());
-    if (!import_meta_graph(bytes.substr(0, length), other).ok()) EXPECT_EQ(other.num_nodes(), 0) << length;
+    // Cut between two fields, it is another message: then it counts.
+    const bool imported = import_meta_graph(bytes.substr(0, length), other).ok();
+    EXPECT_TRUE(imported || other.num_nodes() == 0) << length;
   }
   Graph other(test_ops());
   EXPECT_EQ(import_meta_graph("\xff\xff", other).status().code(), Code::kInvalidArgument);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <future>
 
 #include "tutti/core/mutex.h"
 #include "tutti/core/thread_pool.h"
@@ -118,10 +119,18 @@ class Saver::Impl {
 
  private:
   Status check_directory(const std::string& path);
+  Feeds filename(const std::string& prefix) const {
+    return {{TensorName(nodes_.names.filename_tensor), Tensor::scalar(prefix)}};
+  }
+  static std::string saving(const internal::CheckpointWriter::Checkpoint& checkpoint) {
+    return str_cat("Saver: saving \"", printable(checkpoint.path), "\"");
+  }
   std::optional<std::string> meta_of(const SaveOptions& options);
   Status write(Session& session, const internal::CheckpointWriter::Checkpoint& checkpoint, const std::string& tensor,
                const RunOptions& options);
-  void write_in_background(Session& session, internal::CheckpointWriter::Checkpoint checkpoint, RunOptions options);
+  Status save_in_background(Session& session, internal::CheckpointWriter::Checkpoint checkpoint, RunOptions options);
+  void finish_in_background(const internal::CheckpointWriter::Checkpoint& checkpoint, const std::string& prefix,
+                            Status written);
 
   Graph& graph_;
   const SaverOptions options_;
@@ -157,41 +166,50 @@ Result<std::string> Saver::Impl::save(Session& session, const std::string& prefi
     TUTTI_RETURN_IF_ERROR(write(session, checkpoint, nodes_.names.save_tensor, options.run));
     return path;
   }
-  const Result<std::vector<Tensor>> held = session.try_run({}, {}, {nodes_.hold}, options.run);
-  if (!held.ok()) return held.status().with_context(str_cat("Saver: saving \"", printable(path), "\""));
-  write_in_background(session, std::move(checkpoint), options.run);
+  TUTTI_RETURN_IF_ERROR(save_in_background(session, std::move(checkpoint), options.run));
   return path;
 }
 
 Status Saver::Impl::write(Session& session, const internal::CheckpointWriter::Checkpoint& checkpoint,
                           const std::string& tensor, const RunOptions& options) {
   const Status written = writer_.write(checkpoint, [&](const std::string& prefix) {
-    Feeds feeds;
-    feeds.emplace_back(nodes_.names.filename_tensor, Tensor::scalar(prefix));
-    return session.try_run(feeds, {tensor}, {}, options).status();
+    return session.try_run(filename(prefix), {tensor}, {}, options).status();
   });
-  return written.with_context(str_cat("Saver: saving \"", printable(checkpoint.path), "\""));
+  return written.with_context(saving(checkpoint));
 }
 
-void Saver::Impl::write_in_background(Session& session, internal::CheckpointWriter::Checkpoint checkpoint,
-                                      RunOptions options) {
-  // The caller may take these away when save() has returned.
-  options.metadata = nullptr;
-  options.cancellation = nullptr;
+// When this returns, values are held and the step that writes them runs. From then on no thread of the saver's touches
+// the session: closing it ends that step, whose callback comes in any case.
+Status Saver::Impl::save_in_background(Session& session, internal::CheckpointWriter::Checkpoint checkpoint,
+                                       RunOptions options) {
+  const Result<std::string> prefix = writer_.begin(checkpoint);
+  if (!prefix.ok()) return prefix.status().with_context(saving(checkpoint));
+  const Result<std::vector<Tensor>> held = session.try_run({}, {}, {nodes_.hold}, options);
+  if (!held.ok()) return held.status().with_context(saving(checkpoint));
   {
     MutexLock lock(mu_);
     writing_ = true;
   }
+  auto written = std::make_shared<std::promise<Status>>();
   if (!thread_) thread_ = std::make_unique<ThreadPool>("saver", 1);
-  thread_->schedule([this, &session, checkpoint = std::move(checkpoint), options] {
-    Status status = write(session, checkpoint, nodes_.write_tensor, options);
-    // Values that cannot be let go only take memory, until the next save.
-    (void)session.try_run({}, {}, {nodes_.let_go}, options);
-    MutexLock lock(mu_);
-    writing_ = false;
-    background_error_ = std::move(status);
-    written_.notify_all();
+  thread_->schedule([this, checkpoint = std::move(checkpoint), prefix = *prefix, written] {
+    finish_in_background(checkpoint, prefix, written->get_future().get());
   });
+  // The caller may take these away when save() has returned.
+  options.metadata = nullptr;
+  options.cancellation = nullptr;
+  session.run_async(filename(*prefix), {nodes_.write_tensor}, {nodes_.let_go}, options,
+                    [written](Status status, const std::vector<Tensor>&) { written->set_value(std::move(status)); });
+  return {};
+}
+
+void Saver::Impl::finish_in_background(const internal::CheckpointWriter::Checkpoint& checkpoint,
+                                       const std::string& prefix, Status written) {
+  if (written.ok()) written = writer_.finish(checkpoint, prefix);
+  MutexLock lock(mu_);
+  writing_ = false;
+  background_error_ = written.with_context(saving(checkpoint));
+  written_.notify_all();
 }
 
 Status Saver::Impl::wait() {
@@ -214,9 +232,8 @@ Status Saver::Impl::restore(Session& session, const std::string& path, const Run
   if (variables_.empty()) return {};
   TUTTI_ASSIGN_OR_RETURN(const std::unique_ptr<CheckpointReader> reader, CheckpointReader::open(fs_, path));
   TUTTI_RETURN_IF_ERROR(internal::check_restorable(*reader, variables_, options_.reshape));
-  Feeds feeds;
-  feeds.emplace_back(nodes_.names.filename_tensor, Tensor::scalar(reader->prefix()));
-  const Result<std::vector<Tensor>> done = session.try_run(feeds, {}, {nodes_.names.restore_op}, options);
+  const Result<std::vector<Tensor>> done =
+      session.try_run(filename(reader->prefix()), {}, {nodes_.names.restore_op}, options);
   return done.status().with_context(str_cat("Saver: restoring \"", printable(path), "\""));
 }
 

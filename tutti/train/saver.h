@@ -84,9 +84,8 @@ struct SaveOptions {
 // updates apart from each other; but "global_step", if it is among them, is read before all others: what was counted in
 // the saved step is in the saved variables, which may have later updates besides.
 //
-// Calls from one thread at a time. `graph` outlives the saver. A session that was saved from in the background is needed
-// until wait() has returned: before destroying one, wait, or close() it (which ends the write) and then wait. All but
-// try_... throw Error.
+// Calls from one thread at a time. `graph` outlives the saver. A session that is closed or destroyed while it saves in
+// the background ends that save, with an error for the next call. All but try_... throw Error.
 class Saver {
  public:
   // kInvalidArgument: no variables, a name twice, a node that is no variable, parts that do not agree.

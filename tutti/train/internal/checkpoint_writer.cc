@@ -7,16 +7,22 @@
 namespace tutti::internal {
 
 Status CheckpointWriter::write(const Checkpoint& checkpoint, const WriteValues& write_values) {
-  const std::string directory = directory_of(checkpoint.path);
-  const bool clean = clean_directory_ == directory;
-  if (!clean) clean_up(checkpoint.path);
+  TUTTI_ASSIGN_OR_RETURN(const std::string prefix, begin(checkpoint));
+  TUTTI_RETURN_IF_ERROR(write_values(prefix));
+  return finish(checkpoint, prefix);
+}
+
+Result<std::string> CheckpointWriter::begin(const Checkpoint& checkpoint) {
+  was_clean_ = clean_directory_ == directory_of(checkpoint.path);
+  if (!was_clean_) clean_up(checkpoint.path);
   clean_directory_.clear();
   TUTTI_ASSIGN_OR_RETURN(const bool newest, is_newest(checkpoint.path));
-  if (newest && checkpoint.write_state) {
-    TUTTI_RETURN_IF_ERROR(rewrite_newest(checkpoint, write_values));
-  } else {
-    TUTTI_RETURN_IF_ERROR(write_files(checkpoint, write_values));
-  }
+  return newest && checkpoint.write_state ? temporary_name(checkpoint.path) : checkpoint.path;
+}
+
+Status CheckpointWriter::finish(const Checkpoint& checkpoint, const std::string& written) {
+  if (written != checkpoint.path) TUTTI_RETURN_IF_ERROR(replace_newest(checkpoint.path, written));
+  if (checkpoint.meta) TUTTI_RETURN_IF_ERROR(replace_file(fs_, checkpoint.path + ".meta", *checkpoint.meta));
   if (checkpoint.write_state) {
     std::vector<std::string> surplus;
     {
@@ -29,28 +35,18 @@ Status CheckpointWriter::write(const Checkpoint& checkpoint, const WriteValues& 
     // The new one stands; an old one that cannot be removed takes room and does no harm.
     for (const std::string& old : surplus) (void)delete_checkpoint(fs_, old);
   }
+  if (written != checkpoint.path) (void)delete_checkpoint(fs_, written);
   // What the old state file still named, a temporary prefix say, may go now.
-  if (!clean) clean_up(checkpoint.path);
-  clean_directory_ = directory;
+  if (!was_clean_) clean_up(checkpoint.path);
+  clean_directory_ = directory_of(checkpoint.path);
   return {};
 }
 
-Status CheckpointWriter::write_files(const Checkpoint& checkpoint, const WriteValues& write_values) {
-  TUTTI_RETURN_IF_ERROR(write_values(checkpoint.path));
-  if (!checkpoint.meta) return {};
-  return replace_file(fs_, checkpoint.path + ".meta", *checkpoint.meta);
-}
-
-Status CheckpointWriter::rewrite_newest(const Checkpoint& checkpoint, const WriteValues& write_values) {
-  const std::string meanwhile = temporary_name(checkpoint.path);
-  TUTTI_RETURN_IF_ERROR(write_values(meanwhile));
+// The caller publishes `path` then; until it has, the state file names `meanwhile`.
+Status CheckpointWriter::replace_newest(const std::string& path, const std::string& meanwhile) {
   TUTTI_RETURN_IF_ERROR(publish(meanwhile));
-  TUTTI_RETURN_IF_ERROR(delete_checkpoint(fs_, checkpoint.path, /*meta=*/false));
-  TUTTI_RETURN_IF_ERROR(
-      write_files(checkpoint, [&](const std::string& path) { return copy_checkpoint(fs_, meanwhile, path); }));
-  TUTTI_RETURN_IF_ERROR(publish(checkpoint.path));
-  (void)delete_checkpoint(fs_, meanwhile);
-  return {};
+  TUTTI_RETURN_IF_ERROR(delete_checkpoint(fs_, path, /*meta=*/false));
+  return copy_checkpoint(fs_, meanwhile, path);
 }
 
 Status CheckpointWriter::publish(const std::string& path) {

@@ -26,7 +26,7 @@ struct CheckpointWriterOptions {
 // twice: under a temporary name, then, by copying, under the path. At every moment the state file names a whole
 // checkpoint.
 //
-// `write` by one thread at a time; the rest thread-safe.
+// begin, finish and write by one thread at a time; the rest thread-safe.
 class CheckpointWriter {
  public:
   // Writes the values under a prefix, visible as a whole or not at all, and synced.
@@ -43,6 +43,10 @@ class CheckpointWriter {
   };
   // After an error the state file names what it named before, or the new checkpoint; nothing was deleted.
   Status write(const Checkpoint& checkpoint, const WriteValues& write_values);
+  // The same in two halves: where to write the values, and what is to be done when they are there. When they could not
+  // be written, the second half is left out.
+  Result<std::string> begin(const Checkpoint& checkpoint);
+  Status finish(const Checkpoint& checkpoint, const std::string& written);
 
   std::vector<KeptCheckpoints::TimedPath> kept() const;
   void set_kept(std::vector<KeptCheckpoints::TimedPath> paths);
@@ -52,8 +56,7 @@ class CheckpointWriter {
   double now() const { return static_cast<double>(clock_.wall_micros()) * 1e-6; }
 
  private:
-  Status write_files(const Checkpoint& checkpoint, const WriteValues& write_values);
-  Status rewrite_newest(const Checkpoint& checkpoint, const WriteValues& write_values);
+  Status replace_newest(const std::string& path, const std::string& meanwhile);
   Status publish(const std::string& path);
   Result<bool> is_newest(const std::string& path);
   void clean_up(const std::string& path);
@@ -65,8 +68,9 @@ class CheckpointWriter {
   mutable Mutex mu_;
   KeptCheckpoints kept_ TUTTI_GUARDED_BY(mu_);
 
-  // Of the thread that writes: where nothing is left behind, because the last save there succeeded.
-  std::string clean_directory_;
+  // Of the thread that writes.
+  std::string clean_directory_;  // nothing is left behind there, because the last save there succeeded
+  bool was_clean_ = false;       // when this save began
 };
 
 }  // namespace tutti::internal

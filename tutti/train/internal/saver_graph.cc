@@ -137,7 +137,9 @@ class Builder {
     Node* save = add_op(graph_, "SaveV2", std::move(inputs), {}, "SaveV2");
     ScopeGuard beside = graph_.colocate_with(*prefix.node);
     ScopeGuard wait = graph_.control_dependencies({save});
-    return op1("Identity", {prefix}, {}, "control_dependency");
+    Output written = op1("Identity", {prefix}, {}, "control_dependency");
+    for (const SavedVariable& variable : variables) written_by_[variable.node] = written.node;
+    return written;
   }
 
   Output add_save(const Values& values) {
@@ -240,7 +242,7 @@ class Builder {
   void add_background(SaverGraph& result) {
     ScopeGuard scope = graph_.name_scope("held");
     const Values present = read_all(variables_);
-    std::vector<Node*> kept, dropped;
+    std::vector<Node*> kept;
     Variables copies;
     for (const SavedVariable& variable : variables_) {
       const Beside place(variable);
@@ -250,17 +252,22 @@ class Builder {
       graph_.set_attr(*copy.node, "shared_name", copy.node->name());
       kept.push_back(add_op(graph_, "AssignVariableOp", {copy.node->output(), present.at(variable.node)},
                             {{"dtype", variable.dtype}}, "AssignVariableOp"));
-      dropped.push_back(add_op(graph_, "DestroyResourceOp", {copy.node->output()}, {{"ignore_lookup_error", true}},
-                               "DestroyResourceOp"));
       copies.push_back(std::move(copy));
     }
     result.hold = group_by_device(kept, "hold");
-    result.let_go = group_by_device(dropped, "let_go");
     Values held;
     for (const SavedVariable& copy : copies) held[copy.node] = read(copy);
     Builder writer(graph_, copies, options_);
     writer.filename_ = filename_;
     result.write_tensor = writer.add_save(held).name();
+    std::vector<Node*> dropped;
+    for (const SavedVariable& copy : copies) {
+      const Beside place(copy);
+      ScopeGuard wait = graph_.control_dependencies({writer.written_by_.at(copy.node)});
+      dropped.push_back(add_op(graph_, "DestroyResourceOp", {copy.node->output()}, {{"ignore_lookup_error", true}},
+                               "DestroyResourceOp"));
+    }
+    result.let_go = group_by_device(dropped, "let_go");
   }
 
   // One edge from each task to the group.
@@ -281,6 +288,7 @@ class Builder {
   const SaverGraphOptions& options_;
   Shards shards_;
   Output filename_;
+  std::map<const Node*, Node*> written_by_;  // when the variable is in its file
 };
 
 }  // namespace

@@ -36,7 +36,7 @@ struct SaverGraph {
   // For saves in the background; null otherwise.
   Node* hold = nullptr;      // keeps the present values of all variables beside them
   std::string write_tensor;  // fetched to write what was kept, under the prefix that is fed
-  Node* let_go = nullptr;    // drops what was kept
+  Node* let_go = nullptr;    // run with it: drops what was kept, each when it is written
 };
 
 // REQUIRES: at least one variable, sorted by name. Throws Error.
