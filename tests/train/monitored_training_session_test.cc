@@ -221,6 +221,27 @@ TEST_F(MonitoredTrainingTest, ItRecoversFromTheLastCheckpointAndGoesOn) {
   EXPECT_EQ(checkpoints_in(directory.path()), (Steps{0, 5, 10, 12}));
 }
 
+TEST_F(MonitoredTrainingTest, SavesInTheBackgroundAlsoWhenASessionIsLost) {
+  options.scaffold = std::make_shared<Scaffold>();
+  options.scaffold->save_in_background = true;
+  options.save_checkpoint_steps = 1;
+  {
+    MonitoredTrainingSession session(job.graph, options);
+    session.run({job.train});
+    session.run({job.train});
+    faults.fail_next_run(aborted("ps:0 is gone"));
+    session.run({job.train});
+    session.close();
+  }
+  const std::string newest = *latest_checkpoint(local_file_system(), directory.path()).value_or_throw();
+  options.scaffold = nullptr;
+  MonitoredTrainingSession again(job.graph, options);
+  const std::vector<Tensor> values = again.run({}, {*job.step, *job.w});
+  EXPECT_GE(step_value(values[0]), 2);
+  EXPECT_EQ(values[1].scalar<float>(), 10 + 0.5f * static_cast<float>(step_value(values[0])));
+  EXPECT_EQ(newest, directory.file(str_cat("model.ckpt-", step_value(values[0]))));
+}
+
 TEST_F(MonitoredTrainingTest, CheckpointsOfAnEarlierRunAreDeletedInTheirTurn) {
   options.environment.clock = make_system_clock();  // as the files have it
   options.save_checkpoint_steps = 1;
