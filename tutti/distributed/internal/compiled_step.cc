@@ -96,6 +96,17 @@ void CompiledStep::register_part(std::size_t index, std::function<void(Status)> 
       });
 }
 
+void CompiledStep::deregister() {
+  for (CompiledPart& part : parts_) {
+    if (part.graph_handle.empty()) continue;
+    // Nobody waits: a worker that does not hear of it drops the graph with its session.
+    part.worker->deregister_graph({.session_handle = session_,
+                                   .create_worker_session_called = true,
+                                   .graph_handle = std::exchange(part.graph_handle, {})},
+                                  {}, [](const Result<EmptyMessage>&) {});
+  }
+}
+
 void CompiledStep::end_registration(const Status& status) {
   // What ended it, rather than how the calls took it.
   const Status result = status.ok() || !cancellation_.cancelled() ? status : cancellation_.status();

@@ -54,6 +54,9 @@ class CompiledStep : public std::enable_shared_from_this<CompiledStep> {
   // Ends what is being registered with `cause`; whoever asks later gets it too.
   void cancel(Status cause) { cancellation_.cancel(std::move(cause)); }
 
+  // Tells the workers that it is not needed any more. REQUIRES: nobody else uses it.
+  void deregister();
+
   // REQUIRES: registered.
   const std::vector<CompiledPart>& parts() const { return parts_; }
   std::vector<std::string> tasks() const;

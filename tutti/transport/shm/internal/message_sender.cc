@@ -119,7 +119,8 @@ Status MessageSender::enqueue(OutMessage& message, bool bounded) {
     const std::size_t max_messages = bounded ? kMaxQueuedMessages : 2 * kMaxQueuedMessages;
     if (closed_) {
       status = unavailable("the connection is closed");
-    } else if (queue_.size() >= max_messages || (!queue_.empty() && queued_bytes_ + message.bytes > kMaxQueuedBytes)) {
+    } else if (queue_.size() >= max_messages ||
+               (!queue_.empty() && waiting_bytes() + message.bytes > kMaxQueuedBytes)) {
       status = resource_exhausted(queue_.size(), " messages with ", queued_bytes_,
                                   " bytes wait to be sent already; this one of ", message.bytes, " bytes was not sent");
     } else {
@@ -132,6 +133,9 @@ Status MessageSender::enqueue(OutMessage& message, bool bounded) {
   take_back(message);  // unless it is in the queue now
   return status;
 }
+
+// Behind the first, which is on its way: one that is larger than all the queue may hold does not keep out the rest.
+std::size_t MessageSender::waiting_bytes() const { return queue_.empty() ? 0 : queued_bytes_ - queue_.front().bytes; }
 
 Status MessageSender::flush() {
   std::vector<OutMessage> finished;

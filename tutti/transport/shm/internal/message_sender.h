@@ -18,7 +18,8 @@
 namespace tutti::shm {
 
 // Sends without ever waiting: what does not fit in the ring is queued, and goes on when the peer has made room
-// (flush). The queue holds references to payloads, at most kMaxQueuedBytes and kMaxQueuedMessages of them.
+// (flush). The queue holds references to payloads, at most kMaxQueuedBytes behind the first and
+// kMaxQueuedMessages of them.
 //
 // A piece that lies in one of our segments is lent: its owner is kept in the loans. Large ones from elsewhere are
 // copied into a segment first; when the segments are full, or too many loans are out already, bytes go through the
@@ -60,6 +61,7 @@ class MessageSender {
   // Of a message that the peer has seen nothing of.
   void take_back(const OutMessage& message);
   Status enqueue(OutMessage& message, bool bounded);
+  std::size_t waiting_bytes() const TUTTI_REQUIRES(mu_);
   Status write_queue(std::vector<OutMessage>& finished, bool& wake) TUTTI_REQUIRES(mu_);
   bool write_message(OutMessage& message) TUTTI_REQUIRES(mu_);
 
