@@ -659,5 +659,23 @@ TEST_F(ShmTransportTest, QuickCallsAreHandledBeforeOthers) {
   EXPECT_EQ(handler_.calls, 200);
 }
 
+// Values that were given back quietly come back with the next message, or when there are many.
+TEST_F(ShmTransportTest, SmallValuesAreGivenBackInTime) {
+  start();
+  const auto lent = [this] { return server_->shared_allocator().stats().bytes_in_use; };
+  const auto before = lent();
+  for (int i = 0; i < 10; ++i) (void)call(*channel_, "/make", Payload("40000"));
+  (void)call(*channel_, "/echo");
+  wait_until([&] { return lent() == before; });
+  std::vector<Answer> held;
+  for (int i = 0; i < 64; ++i) held.push_back(call(*channel_, "/make", Payload("40000")));
+  EXPECT_GT(lent(), before);
+  held.clear();  // the last of them rings
+  wait_until([&] { return lent() == before; });
+  Answer large = call(*channel_, "/make", Payload("2000000"));
+  large = {};
+  wait_until([&] { return lent() == before; });
+}
+
 }  // namespace
 }  // namespace tutti

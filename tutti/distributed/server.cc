@@ -190,8 +190,8 @@ class Server::Impl : public std::enable_shared_from_this<Impl> {
   }
 
   void make_peers() {
-    client_ = std::make_unique<GrpcClient>(
-        GrpcClient::Options{.security = options_.security, .message_bytes = options_.limits.message_bytes});
+    client_ = std::make_unique<GrpcClient>(GrpcClient::Options{
+        .security = options_.security, .message_bytes = options_.limits.message_bytes, .beside_server = true});
     errands_ = std::make_unique<ThreadPool>("tutti_peers", 1);
     PeersOptions peers;
     peers.addresses = task_addresses(options_.cluster);

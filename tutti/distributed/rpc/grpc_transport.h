@@ -52,6 +52,8 @@ class GrpcClient {
     SecurityOptions security;
     int threads = 0;  // that complete calls; 0: 2
     std::size_t message_bytes = std::size_t{2} << 30;
+    // A GrpcServer lives in this process as long, whose threads look after connections on which nothing is called.
+    bool beside_server = false;
   };
   explicit GrpcClient(Options options);
   ~GrpcClient();

@@ -8,6 +8,8 @@ namespace {
 
 // Calls of one peer that wait for their reply. More are refused.
 constexpr std::size_t kMaxServings = 1 << 15;
+// For releases that nothing else has brought to the peer's notice meanwhile.
+constexpr std::chrono::milliseconds kReleasesWait{20};
 // How often the ring is emptied before other connections get their turn.
 constexpr int kRoundsBeforeOthers = 4;
 
@@ -34,14 +36,15 @@ struct Connection::Serving {
 // Keeps bytes of the peer's readable and unchanged; tells it when they are no longer needed.
 class Connection::Borrowed {
  public:
-  Borrowed(std::weak_ptr<Connection> connection, std::shared_ptr<Borrowing> borrowing, std::uint64_t loan,
+  Borrowed(std::weak_ptr<Connection> connection, std::shared_ptr<Borrowing> borrowing, const PieceHeader& piece,
            std::shared_ptr<Mapping> mapping)
       : connection_(std::move(connection)),
         borrowing_(std::move(borrowing)),
-        loan_(loan),
+        loan_(piece.loan),
+        bytes_(piece.bytes),
         mapping_(std::move(mapping)) {}
   ~Borrowed() {
-    if (const auto connection = connection_.lock()) connection->give_back(loan_);
+    if (const auto connection = connection_.lock()) connection->give_back(loan_, bytes_);
   }
   Borrowed(const Borrowed&) = delete;
   Borrowed& operator=(const Borrowed&) = delete;
@@ -50,6 +53,7 @@ class Connection::Borrowed {
   const std::weak_ptr<Connection> connection_;
   const std::shared_ptr<Borrowing> borrowing_;
   const std::uint64_t loan_;
+  const std::uint64_t bytes_;
   const std::shared_ptr<Mapping> mapping_;
 };
 
@@ -180,7 +184,7 @@ Result<Payload> Connection::make_payload(const Message& message) {
     }
     TUTTI_ASSIGN_OR_RETURN(PeerMemory::Place place, peer_memory_.find(piece));
     payload.append(place.bytes,
-                   std::make_shared<Borrowed>(weak_from_this(), borrowing, piece.loan, std::move(place.mapping)),
+                   std::make_shared<Borrowed>(weak_from_this(), borrowing, piece, std::move(place.mapping)),
                    /*lent=*/true);
   }
   return payload;
@@ -380,9 +384,16 @@ void Connection::answer(std::uint64_t id, const Status& status, const Payload& p
   if (!sent.ok()) lose(sent);
 }
 
-void Connection::give_back(std::uint64_t loan) {
+void Connection::give_back(std::uint64_t loan, std::uint64_t bytes) {
   if (!is_open()) return;
-  if (const Status status = sender_.send(MessageKind::kRelease, loan); !status.ok()) lose(status);
+  if (const Status status = sender_.release(loan, bytes); !status.ok()) return lose(status);
+  if (!sender_.has_unrung() || releases_timed_.exchange(true)) return;
+  services_.clock->call_at(services_.clock->now() + kReleasesWait, [weak = weak_from_this()] {
+    if (const auto self = weak.lock()) {
+      self->releases_timed_ = false;
+      self->sender_.ring();
+    }
+  });
 }
 
 void Connection::forget_segments(const std::vector<std::uint64_t>& ids) {

@@ -81,7 +81,7 @@ class Connection : public Watched, public Polled, public std::enable_shared_from
   void reply(std::uint64_t id, const Status& status, const Payload& payload);
   // Sends the reply only.
   void answer(std::uint64_t id, const Status& status, const Payload& payload);
-  void give_back(std::uint64_t loan);
+  void give_back(std::uint64_t loan, std::uint64_t bytes);
 
   void lose(const Status& why);
   // False: it was closed before.
@@ -100,8 +100,9 @@ class Connection : public Watched, public Polled, public std::enable_shared_from
   const std::shared_ptr<Loans> loans_;
   MessageSender sender_;
   PeerMemory peer_memory_;
-  std::atomic<bool> hung_up_{false};  // the peer is gone; what is in the ring is still taken
-  std::atomic<bool> open_{true};      // written under mu_, read without for a quick look
+  std::atomic<bool> hung_up_{false};         // the peer is gone; what is in the ring is still taken
+  std::atomic<bool> open_{true};             // written under mu_, read without for a quick look
+  std::atomic<bool> releases_timed_{false};  // a timer will ring for them
   // Threads that want the ring read; the first reads it, and once more for the others. Acquire and release hand the
   // members below from one to the next.
   std::atomic<std::uint32_t> pumping_{0};
