@@ -51,6 +51,9 @@
 #include "tutti/distributed/in_process_cluster.h"
 #include "tutti/distributed/rpc/certificates.h"
 #include "tutti/distributed/server.h"
+#include "tutti/distributed/task_environment.h"
+#include "tutti/strategies/greedy_load_balancing.h"
+#include "tutti/strategies/replica_device_setter.h"
 
 // Data.
 #include "tutti/data/digits.h"
