@@ -19,7 +19,7 @@ TSAN_FILTER ?= ^(core|kernels|runtime|integration|transport|distributed)$$
 # protobuf's maps have another layout under tsan than in Debian's library: what compares with them is left out.
 TSAN_ENV := GTEST_FILTER=-Codec.*
 FUZZ_SECONDS ?= 600
-FUZZED ?= graph_def bundle record messages tf_config
+FUZZED ?= graph_def bundle event record messages tf_config
 # Cases that are drawn for each op and compared with TensorFlow's results, and the seed that they come from.
 DRAWN_CASES ?= 3
 DRAWN_SEED ?= 1
@@ -51,6 +51,7 @@ interop: build build/interop/cases.done
 	@$(BIN)/op_table_dump >build/interop/op_table.json
 	@$(PEERS) tests/interop/check_op_table.py <build/interop/op_table.json
 	@$(PEERS) tests/interop/check_checkpoints.py $(BIN)/checkpoint_tool
+	@$(PEERS) tests/interop/check_events.py $(BIN)/event_tool
 	@$(PEERS) tests/interop/check_op_dtypes.py <build/interop/op_table.json
 	@$(PEERS) tests/interop/check_text.py $(BIN)/graph_runner build/interop/text
 	@$(PEERS) tests/interop/check_errors.py $(BIN)/graph_runner build/interop/errors

@@ -55,6 +55,11 @@
 #include "tutti/strategies/greedy_load_balancing.h"
 #include "tutti/strategies/replica_device_setter.h"
 
+// Event files, for TensorBoard.
+#include "tutti/io/event_writer.h"
+#include "tutti/io/hparams.h"
+#include "tutti/io/summary.h"
+
 // Data.
 #include "tutti/data/digits.h"
 #include "tutti/data/idx.h"

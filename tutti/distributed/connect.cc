@@ -109,6 +109,7 @@ RemoteSessionOptions remote_session_options(const std::string& target, const Con
   remote.config.log_device_placement = options.log_device_placement;
   remote.config.operation_timeout = options.operation_timeout;
   remote.config.isolate_session_state = options.isolate_session_state;
+  remote.create_timeout = options.create_timeout;
   remote.target = target;
   remote.wait_for_ready = options.wait_for_ready;
   remote.clock = clock;

@@ -165,8 +165,10 @@ Result<T> RemoteSession::call(bool retry, std::chrono::milliseconds timeout, typ
 }
 
 Status RemoteSession::create() {
+  const bool own = options_.create_timeout.count() > 0;
   Result<CreateSessionReply> reply = call<CreateSessionReply>(
-      true, options_.config.operation_timeout, [this](CallOptions options, ReplyDone<CreateSessionReply> done) {
+      true, own ? options_.create_timeout : options_.config.operation_timeout,
+      [this](CallOptions options, ReplyDone<CreateSessionReply> done) {
         options.wait_for_ready = options_.wait_for_ready;
         master_->create_session({.graph_def = {}, .config = options_.config, .target = options_.target}, options,
                                 std::move(done));

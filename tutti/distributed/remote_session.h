@@ -1,6 +1,7 @@
 // A session on a remote master.
 #pragma once
 
+#include <chrono>
 #include <memory>
 
 #include "tutti/distributed/master_interface.h"
@@ -12,6 +13,7 @@ struct RemoteSessionOptions {
   SessionConfig config;
   std::string target;  // as the user wrote it
   bool wait_for_ready = true;
+  std::chrono::milliseconds create_timeout{0};  // of waiting for the cluster; 0: as config.operation_timeout
   Clock* clock = nullptr;  // null: the machine's time
 };
 

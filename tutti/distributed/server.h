@@ -41,6 +41,7 @@ struct ConnectOptions {
   bool isolate_session_state = false;
   std::vector<std::string> device_filters;
   std::chrono::milliseconds operation_timeout{0};  // of each call; 0: no limit
+  std::chrono::milliseconds create_timeout{0};     // of waiting for the cluster; 0: as operation_timeout
   // Waits for tasks that are not there yet; else kUnavailable at once.
   bool wait_for_ready = true;
   SecurityOptions security;
