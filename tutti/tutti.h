@@ -60,6 +60,27 @@
 #include "tutti/io/hparams.h"
 #include "tutti/io/summary.h"
 
+// Training.
+#include "tutti/train/checkpoint_manager.h"
+#include "tutti/train/coordinator.h"
+#include "tutti/train/global_step.h"
+#include "tutti/train/hooks.h"
+#include "tutti/train/hooks/checkpoint_saver_hook.h"
+#include "tutti/train/hooks/feed_fn_hook.h"
+#include "tutti/train/hooks/final_ops_hook.h"
+#include "tutti/train/hooks/global_step_waiter_hook.h"
+#include "tutti/train/hooks/logging_tensor_hook.h"
+#include "tutti/train/hooks/nan_tensor_hook.h"
+#include "tutti/train/hooks/profiler_hook.h"
+#include "tutti/train/hooks/step_counter_hook.h"
+#include "tutti/train/hooks/stop_at_step_hook.h"
+#include "tutti/train/hooks/summary_saver_hook.h"
+#include "tutti/train/monitored_training_session.h"
+#include "tutti/train/ps_worker.h"
+#include "tutti/train/saver.h"
+#include "tutti/train/scaffold.h"
+#include "tutti/train/tf_cluster.h"
+
 // Data.
 #include "tutti/data/digits.h"
 #include "tutti/data/idx.h"
