@@ -58,6 +58,8 @@ interop: build build/interop/cases.done
 	@$(PEERS) tests/interop/check_wire.py $(BIN)/wire_tool proto
 	@$(PEERS) tests/interop/check_placement.py $(BIN)/placement_tool
 	@$(PEERS) tests/interop/check_cut.py $(BIN)/cut_runner
+	@$(PEERS) tests/interop/check_sync_replicas.py $(BIN)/sync_replicas_tool
+	@$(TEST_ENV) $(PEERS) tests/interop/seed/distributed_mnist.py
 	@$(MAKE) --no-print-directory drawn cluster
 
 drawn: build/peers/installed

@@ -2,6 +2,7 @@
 // and in the Resource forms (of the dense ones) resources.
 #include "tutti/graph/shape_inference.h"
 #include "tutti/kernels/cpu/accumulators.h"
+#include "tutti/ops/internal/shard_ops.h"
 #include "tutti/ops/op_table.h"
 
 namespace tutti {
@@ -43,7 +44,7 @@ void register_accumulator_ops(OpTable& ops) {
     add(ops, prefix + "ConditionalAccumulator", "-> " + handle, maker, cpu::accumulator_kernel(),
         resource ? ShapeFn(shape::scalar) : ShapeFn(two_names));
     add(ops, prefix + "AccumulatorApplyGradient", handle + ", local_step: int64, gradient: dtype -> ", dtype,
-        kernel_from(cpu::accumulator_apply));
+        cpu::accumulator_apply_kernel());
     add(ops, prefix + "AccumulatorTakeGradient", handle + ", num_required: int32 -> average: dtype", dtype,
         cpu::accumulator_take_kernel());
     add(ops, prefix + "AccumulatorSetGlobalStep", handle + ", new_global_step: int64 -> ", "",
@@ -60,6 +61,7 @@ void register_accumulator_ops(OpTable& ops) {
   add(ops, "SparseAccumulatorTakeGradient",
       "handle: Ref(string), num_required: int32 -> indices: int64, values: dtype, shape: int64", dtype,
       cpu::accumulator_take_kernel());
+  add_shard_ops(ops);
 }
 
 }  // namespace tutti
