@@ -52,6 +52,7 @@ interop: build build/interop/cases.done
 	@$(PEERS) tests/interop/check_op_table.py <build/interop/op_table.json
 	@$(PEERS) tests/interop/check_checkpoints.py $(BIN)/checkpoint_tool
 	@$(PEERS) tests/interop/check_events.py $(BIN)/event_tool
+	@$(PEERS) tests/interop/check_hooks.py $(BIN)/hooks_tool
 	@$(PEERS) tests/interop/check_op_dtypes.py <build/interop/op_table.json
 	@$(PEERS) tests/interop/check_text.py $(BIN)/graph_runner build/interop/text
 	@$(PEERS) tests/interop/check_errors.py $(BIN)/graph_runner build/interop/errors

@@ -25,6 +25,7 @@ void EventLog::add_scalar(std::string_view tag, float value, std::int64_t step) 
 }
 
 void EventLog::add_graph(std::string_view graph_def) { note(writer_->add_graph(graph_def)); }
+void EventLog::add_meta_graph(std::string_view meta_graph_def) { note(writer_->add_meta_graph(meta_graph_def)); }
 void EventLog::add_session_log(const SessionLog& entry, std::int64_t step) {
   note(writer_->add_session_log(entry, step));
 }

@@ -28,6 +28,7 @@ class EventLog {
   // A summary of one number.
   void add_scalar(std::string_view tag, float value, std::int64_t step);
   void add_graph(std::string_view graph_def);
+  void add_meta_graph(std::string_view meta_graph_def);
   void add_session_log(const SessionLog& entry, std::int64_t step);
   void add_run_metadata(std::string_view tag, std::string_view run_metadata, std::int64_t step);
   void flush();

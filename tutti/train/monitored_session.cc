@@ -48,7 +48,7 @@ class MonitoredSession::Impl {
         last_run_ = LastRun::kFine;
         return value;
       } catch (const Error& error) {
-        recover_from(error);
+        if (!recover_from(error.status())) throw;
       }
     }
   }
@@ -76,7 +76,8 @@ class MonitoredSession::Impl {
   void check_open() const;
   std::unique_ptr<LiveSession> create();
   void make_live();
-  void recover_from(const Error& error);
+  // False: `status` is what counts. Throws what counts instead.
+  bool recover_from(const Status& status);
   void lose(const Status& cause);
   void retire();
   void end_hooks();
@@ -114,7 +115,7 @@ void MonitoredSession::Impl::check_open() const {
 }
 
 std::unique_ptr<LiveSession> MonitoredSession::Impl::create() {
-  auto live = std::make_unique<LiveSession>(creator_->create_session(), *environment_.clock);
+  auto live = std::make_unique<LiveSession>(creator_->create_session(), *environment_.clock, environment_.cancellation);
   frozen_at_ = graph_.id_limit();
   start_queue_runners(graph_, live->session(), live->coordinator());
   for (const Hook& hook : options_.hooks) hook->after_create_session(live->session(), live->coordinator());
@@ -142,18 +143,18 @@ void MonitoredSession::Impl::make_live() {
   }
 }
 
-// The thread that failed first is the cause of what the others met with.
-void MonitoredSession::Impl::recover_from(const Error& error) {
-  Status cause = error.status();
-  if (live_ != nullptr && !is_preemption(cause)) {
-    const Status first = live_->coordinator().requested_error();
-    if (!first.ok()) cause = first;
+bool MonitoredSession::Impl::recover_from(const Status& status) {
+  // The thread that failed first is the cause of what the others met with.
+  Status first;
+  if (live_ != nullptr && !is_preemption(status)) first = live_->coordinator().requested_error();
+  const Status& cause = first.ok() ? status : first;
+  if (recovers_ && live_ != nullptr && is_preemption(cause)) {
+    lose(cause);
+    return true;
   }
-  if (!recovers_ || live_ == nullptr || !is_preemption(cause)) {
-    if (cause.code() == Code::kOutOfRange) last_run_ = LastRun::kInputEnded;
-    throw_error(std::move(cause));
-  }
-  lose(cause);
+  if (cause.code() == Code::kOutOfRange) last_run_ = LastRun::kInputEnded;
+  throw_if_error(first);
+  return false;
 }
 
 void MonitoredSession::Impl::lose(const Status& cause) {

@@ -47,6 +47,7 @@ void CheckpointSaverHook::after_create_session(Session& session, Coordinator&) {
   const std::int64_t step = step_.read(session);
   if (options_.save_graph_def) write_graph();
   events_->add_graph(export_graph_def(context_->graph));
+  events_->add_meta_graph(saver().export_meta_graph());
   static_cast<void>(save(session, step));
   timer_.update_last_triggered_step(step, context_->clock.now());
 }

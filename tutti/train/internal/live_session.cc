@@ -2,6 +2,17 @@
 
 namespace tutti::internal {
 
+LiveSession::LiveSession(std::unique_ptr<Session> session, Clock& clock, Cancellation* cancellation)
+    : session_(std::move(session)),
+      coordinator_(clock, {}),
+      on_cancel_(cancellation, [this, cancellation] {
+        try {
+          coordinator_.request_stop(cancellation->status());
+        } catch (const Error&) {
+          // Joined already: there is nobody to stop.
+        }
+      }) {}
+
 Status LiveSession::join(Duration grace, std::vector<std::string>* stragglers) {
   Status error;
   try {

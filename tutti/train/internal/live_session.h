@@ -9,12 +9,14 @@
 #include "tutti/core/status.h"
 #include "tutti/runtime/session.h"
 #include "tutti/train/coordinator.h"
+#include "tutti/train/internal/on_cancel.h"
 
 namespace tutti::internal {
 
 class LiveSession {
  public:
-  LiveSession(std::unique_ptr<Session> session, Clock& clock) : session_(std::move(session)), coordinator_(clock, {}) {}
+  // `cancellation` (may be null) stops the threads.
+  LiveSession(std::unique_ptr<Session> session, Clock& clock, Cancellation* cancellation);
   // Ends what runs and waits for the threads.
   ~LiveSession() {
     coordinator_.request_stop();
@@ -35,6 +37,7 @@ class LiveSession {
 
   const std::unique_ptr<Session> session_;
   Coordinator coordinator_;  // its threads end before the session
+  const OnCancel on_cancel_;
 };
 
 }  // namespace tutti::internal
