@@ -85,7 +85,9 @@ Supervisor::Actions Supervisor::on_start_failed(std::size_t index, const std::st
 }
 
 Supervisor::Actions Supervisor::on_stop(const std::string& why, int code, TimePoint now) {
+  if (told_to_stop_ && now - *told_to_stop_ < options_.echo) return {};
   if (phase_ != Phase::kRunning) return on_kill(why, code, now);
+  told_to_stop_ = now;
   Actions actions;
   actions.push_back(say(str_cat(why, ": ending ", num_running(), " tasks; once more kills them")));
   end_job(code, now, actions);

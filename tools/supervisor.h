@@ -34,9 +34,12 @@ struct SupervisorOptions {
   // as `calm` begins again with the shortest.
   std::chrono::milliseconds first_pause{100};
   std::chrono::milliseconds longest_pause{10'000};
-  std::chrono::milliseconds calm{60'000};
+  std::chrono::milliseconds calm{10'000};
   // What tasks get to end by themselves after SIGTERM.
   std::chrono::milliseconds grace{10'000};
+  // A second signal within so long is the first one again: timeout(1), for one, sends it to the process and to its
+  // group.
+  std::chrono::milliseconds echo{300};
 };
 
 // A state machine without processes, threads or time of its own: it is told what happened and says what to do.
@@ -102,7 +105,8 @@ class Supervisor {
   const SupervisorOptions options_;
   std::vector<Task> tasks_;
   Phase phase_ = Phase::kRunning;
-  TimePoint kill_at_;  // when kEnding
+  TimePoint kill_at_;                      // when kEnding
+  std::optional<TimePoint> told_to_stop_;  // first
   std::optional<int> exit_code_;
 };
 

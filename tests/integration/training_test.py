@@ -1,10 +1,10 @@
 """Runs the examples that train on clusters and reads what they print: training_test.py FOLDER WHAT
 
-  five_steps    in-graph replication with hooks ends at its step limit, with a checkpoint of that step
-  ps_worker     a PSWorker and a TFCluster of a user's: loss falls, the checkpoint is there, both workers end
-  flags         distributed_mnist, told by flags instead of TF_CONFIG
-  mnist_async   distributed MNIST, 784-500-500-10, Adam 1e-4, batch 32, 2 ps and 2 workers: 95 % by step 5,000
-  mnist_sync    the same with averaged gradients
+  training_five_steps   in-graph replication with hooks ends at its step limit, with a checkpoint of that step
+  training_ps_worker    a PSWorker and a TFCluster of a user's: loss falls, the checkpoint is there, both workers end
+  training_flags        distributed_mnist, told by flags instead of TF_CONFIG
+  demo_mnist_async      distributed MNIST, 784-500-500-10, Adam 1e-4, batch 32, 2 ps and 2 workers: 95 % by step 5,000
+  demo_mnist_sync       the same with averaged gradients
 
 The last two want MNIST's files in $TUTTI_DATA_DIR; without them they are skipped (exit status 77).
 """
@@ -100,8 +100,8 @@ def mnist(folder, sync):
 
 def main():
     folder, what = sys.argv[1:]
-    tests = {"five_steps": five_steps, "ps_worker": ps_worker, "flags": flags,
-             "mnist_async": lambda f: mnist(f, False), "mnist_sync": lambda f: mnist(f, True)}
+    tests = {"training_five_steps": five_steps, "training_ps_worker": ps_worker, "training_flags": flags,
+             "demo_mnist_async": lambda f: mnist(f, False), "demo_mnist_sync": lambda f: mnist(f, True)}
     tests[what](folder)
     return 0
 
