@@ -19,7 +19,7 @@ TSAN_FILTER ?= ^(core|kernels|runtime|integration|transport|distributed)$$
 # protobuf's maps have another layout under tsan than in Debian's library: what compares with them is left out.
 TSAN_ENV := GTEST_FILTER=-Codec.*
 FUZZ_SECONDS ?= 600
-FUZZED ?= graph_def bundle event record messages tf_config
+FUZZED ?= graph_def bundle checkpoint_state event record messages tf_config
 # Cases that are drawn for each op and compared with TensorFlow's results, and the seed that they come from.
 DRAWN_CASES ?= 3
 DRAWN_SEED ?= 1
@@ -52,6 +52,7 @@ interop: build build/interop/cases.done
 	@$(PEERS) tests/interop/check_op_table.py <build/interop/op_table.json
 	@$(PEERS) tests/interop/check_checkpoints.py $(BIN)/checkpoint_tool
 	@$(PEERS) tests/interop/check_events.py $(BIN)/event_tool
+	@$(PEERS) tests/interop/check_savers.py $(BIN)/saver_tool
 	@$(PEERS) tests/interop/check_hooks.py $(BIN)/hooks_tool
 	@$(PEERS) tests/interop/check_op_dtypes.py <build/interop/op_table.json
 	@$(PEERS) tests/interop/check_text.py $(BIN)/graph_runner build/interop/text
@@ -59,6 +60,7 @@ interop: build build/interop/cases.done
 	@$(PEERS) tests/interop/check_wire.py $(BIN)/wire_tool proto
 	@$(PEERS) tests/interop/check_placement.py $(BIN)/placement_tool
 	@$(PEERS) tests/interop/check_cut.py $(BIN)/cut_runner
+	@$(PEERS) tests/interop/check_optimizers.py $(BIN)/optimizer_tool
 	@$(PEERS) tests/interop/check_sync_replicas.py $(BIN)/sync_replicas_tool
 	@$(TEST_ENV) $(PEERS) tests/interop/seed/distributed_mnist.py
 	@$(MAKE) --no-print-directory drawn cluster

@@ -73,8 +73,10 @@ void add_flags(CLI::App& command, Flags& flags) {
       .add_option("--idle-limit", flags.idle_limit_seconds,
                   "Seconds without a call after which a session of a TensorFlow client is closed; 0: never")
       ->check(CLI::Range(0, 1'000'000'000));
-  command.add_option("--log-level", flags.log_level, "info, or error: only why the server ends")
-      ->check(CLI::IsMember({"info", "error"}));
+  command
+      .add_option("--log-level", flags.log_level,
+                  "What is said: debug, info, warning, or error: only why the server ends")
+      ->check(CLI::IsMember({"debug", "info", "warning", "error"}));
 }
 
 // Throws Error with what makes no sense in the flags.
@@ -115,6 +117,12 @@ std::string read_token(const Flags& flags) {
   return token == nullptr ? "" : token;
 }
 
+LogLevel parse_level(const std::string& name) {
+  if (name == "debug") return LogLevel::kDebug;
+  if (name == "info") return LogLevel::kInfo;
+  return name == "warning" ? LogLevel::kWarning : LogLevel::kError;
+}
+
 ServerOptions server_options(const Flags& flags) {
   ServerOptions options;
   read_cluster(flags, options);
@@ -130,7 +138,7 @@ ServerOptions server_options(const Flags& flags) {
   options.data_directories = flags.data_directories;
   options.session_idle_limit = std::chrono::seconds(flags.idle_limit_seconds);
   options.shared_memory = !flags.no_shared_memory;
-  if (flags.log_level == "error") options.log = [](const std::string&) {};
+  options.log = log_to_stderr(parse_level(flags.log_level));
   return options;
 }
 

@@ -31,16 +31,34 @@
 #include "tutti/ops/math.h"
 #include "tutti/ops/nn.h"
 #include "tutti/ops/op_table.h"
+#include "tutti/ops/partitioned_variable.h"
 #include "tutti/ops/random.h"
 #include "tutti/ops/state.h"
 
-// Optimisers.
+// Optimisers, schedules, and what is done to gradients in between.
+#include "tutti/optim/adadelta.h"
 #include "tutti/optim/adagrad.h"
+#include "tutti/optim/adagrad_da.h"
 #include "tutti/optim/adam.h"
+#include "tutti/optim/adamax.h"
+#include "tutti/optim/adamw.h"
+#include "tutti/optim/amsgrad.h"
+#include "tutti/optim/clipping.h"
+#include "tutti/optim/delay_compensation.h"
 #include "tutti/optim/ftrl.h"
+#include "tutti/optim/gradient_noise.h"
+#include "tutti/optim/lamb.h"
+#include "tutti/optim/lars.h"
 #include "tutti/optim/momentum.h"
+#include "tutti/optim/moving_averages.h"
+#include "tutti/optim/nadam.h"
+#include "tutti/optim/proximal_adagrad.h"
+#include "tutti/optim/proximal_gradient_descent.h"
 #include "tutti/optim/rmsprop.h"
+#include "tutti/optim/schedules.h"
 #include "tutti/optim/sgd.h"
+#include "tutti/optim/strict_replicas.h"
+#include "tutti/optim/sync_replicas.h"
 
 // Running.
 #include "tutti/runtime/local_session.h"
@@ -60,8 +78,9 @@
 #include "tutti/io/hparams.h"
 #include "tutti/io/summary.h"
 
-// Training.
+// Training jobs.
 #include "tutti/train/checkpoint_manager.h"
+#include "tutti/train/checkpoint_reader.h"
 #include "tutti/train/coordinator.h"
 #include "tutti/train/global_step.h"
 #include "tutti/train/hooks.h"
@@ -75,10 +94,12 @@
 #include "tutti/train/hooks/step_counter_hook.h"
 #include "tutti/train/hooks/stop_at_step_hook.h"
 #include "tutti/train/hooks/summary_saver_hook.h"
+#include "tutti/train/init_from_checkpoint.h"
 #include "tutti/train/monitored_training_session.h"
 #include "tutti/train/ps_worker.h"
 #include "tutti/train/saver.h"
 #include "tutti/train/scaffold.h"
+#include "tutti/train/sync_replicas_hook.h"
 #include "tutti/train/tf_cluster.h"
 
 // Data.

@@ -20,6 +20,9 @@
 #include "tutti/runtime/local_session.h"
 #include "tutti/strategies/replica_device_setter.h"
 #include "tutti/train/gradient_ledger.h"
+#include "tutti/train/hooks/stop_at_step_hook.h"
+#include "tutti/train/monitored_training_session.h"
+#include "tutti/train/sync_replicas_hook.h"
 
 namespace tutti {
 namespace {
@@ -354,7 +357,9 @@ struct StrictWorker : Worker {
   }
   Feeds feeds_of(const Tensor& claim, int shards) const {
     const std::int64_t number = claim.data<std::int64_t>()[0] * shards + claim.data<std::int64_t>()[1];
-    return model->feeds(Batch(DType::kFloat, number * 4, 4));
+    Feeds feeds = model->feeds(Batch(DType::kFloat, number * 4, 4));
+    feeds.emplace_back(sync.claim(), claim);
+    return feeds;
   }
   Adam optimizer{0.01};
   StrictReplicas sync;
@@ -407,8 +412,7 @@ TEST(StrictReplicasClusterTest, ARetryCountsOnce) {
   const Tensor second = worker.train(first, 2);
   EXPECT_TRUE(bitwise_equal(second, Tensor::vector<std::int64_t>({0, 1})));
   // As after a step that failed on its way back: the same shard once more.
-  Feeds feeds = worker.feeds_of(first, 2);
-  feeds.emplace_back(worker.sync.claim(), first);
+  const Feeds feeds = worker.feeds_of(first, 2);
   EXPECT_TRUE(bitwise_equal(worker.session->run(feeds, {worker.sync.next_claim()}, {worker.sync.train()})[0], second));
   EXPECT_EQ(worker.counts()[worker.name], (GradientCounts{.applied = 4, .retried = 4}));
   std::thread chief_thread = run_syncs(*worker.session, worker.sync.sync(), 1);
@@ -458,6 +462,57 @@ TEST(StrictReplicasClusterTest, AWorkerWhoseTaskIsGoneGivesBackItsShard) {
 
 TEST(StrictReplicasClusterTest, AWorkerThatStandsStillLosesItsShard) {
   expect_others_go_on(20ms, [](InProcessCluster&, StrictWorker&) {});
+}
+
+// --- In monitored sessions. ---
+
+MonitoredTrainingSessionOptions monitored(const Worker& worker, ReplicaSync& sync, bool is_chief, int last_step) {
+  MonitoredTrainingSessionOptions options;
+  options.master = worker.target;
+  options.is_chief = is_chief;
+  options.hooks = {SyncReplicasHook(sync, is_chief), StopAtStepHook({.last_step = last_step})};
+  options.environment.log = nullptr;
+  options.config.cluster.operation_timeout = 120s;
+  return options;
+}
+
+TEST(SyncReplicasClusterTest, MonitoredSessions) {
+  const int steps = 20;
+  const auto cluster = start_cluster(2);
+  std::vector<std::unique_ptr<SyncWorker>> all;
+  for (int i = 0; i < 2; ++i) all.push_back(std::make_unique<SyncWorker>(*cluster, i, 2, 2));
+  const auto train = [&](int i) {
+    SyncWorker& worker = *all[static_cast<std::size_t>(i)];
+    MonitoredTrainingSession session(worker.graph, monitored(worker, worker.sync, i == 0, steps));
+    int number = 0;
+    session.loop([&] {
+      session.run(worker.model->feeds(Batch(DType::kDouble, 4 * (2 * number++ + i), 4)), {}, {worker.sync.train()});
+    });
+  };
+  run_on_threads({[&] { train(1); }, [&] { train(0); }});
+  EXPECT_GE(all[0]->global_step(), steps);
+  EXPECT_GE(all[0]->counts().at(all[0]->name).applied, 1);
+}
+
+TEST(StrictReplicasClusterTest, MonitoredSessionsGiveTheSameBits) {
+  const int steps = 4, shards = 6;
+  const std::vector<Tensor> expected = train_strictly(1, shards, steps);
+  const auto cluster = start_cluster(2);
+  std::vector<std::unique_ptr<StrictWorker>> all;
+  for (int i = 0; i < 2; ++i) all.push_back(std::make_unique<StrictWorker>(*cluster, i, shards));
+  const auto train = [&](int i) {
+    StrictWorker& worker = *all[static_cast<std::size_t>(i)];
+    MonitoredTrainingSession session(worker.graph, monitored(worker, worker.sync, i == 0, steps));
+    Tensor claim =
+        session.run_step_fn([&](StepContext& context) { return context.session().run({}, {worker.sync.claim()})[0]; });
+    session.loop([&] {
+      claim = session.run(worker.feeds_of(claim, shards), {worker.sync.next_claim()}, {worker.sync.train()})[0];
+    });
+  };
+  run_on_threads({[&] { train(1); }, [&] { train(0); }});
+  EXPECT_EQ(all[0]->global_step(), steps);
+  const std::vector<Tensor> got = values_of(*all[0]->session, *all[0]->model);
+  for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_TRUE(bitwise_equal(got[i], expected[i])) << i;
 }
 
 TEST(StrictReplicasClusterTest, Closing) {

@@ -403,13 +403,14 @@ def table_file_scripts(root):
 
 # Scalars by the names of the ops' inputs; what a name starts from where it is not a small random number.
 SCALARS = {"alpha": 0.1, "lr": 0.05, "momentum": 0.9, "beta1_power": 0.729, "beta2_power": 0.997, "beta1": 0.9,
-           "beta2": 0.999, "epsilon": 0.01, "rho": 0.9, "l1": 0.02, "l2": 0.03, "l2_shrinkage": 0.01, "lr_power": -0.5}
-POSITIVE = {"accum", "v", "vhat", "ms", "accum_update"}
+           "beta2": 0.999, "epsilon": 0.01, "rho": 0.9, "l1": 0.02, "l2": 0.03, "l2_shrinkage": 0.01, "lr_power": -0.5,
+           "beta": 0.9, "sign_decay": 0.7, "logbase": 0.8}
+POSITIVE = {"accum", "v", "vhat", "ms", "accum_update", "gradient_squared_accumulator"}
 DENSE = ["GradientDescent", "ProximalGradientDescent", "Momentum", "Adam", "AdaMax", "RMSProp", "CenteredRMSProp",
-         "Adagrad", "AdagradV2", "ProximalAdagrad", "Adadelta", "Ftrl", "FtrlV2"]
+         "Adagrad", "AdagradV2", "AdagradDA", "ProximalAdagrad", "Adadelta", "Ftrl", "FtrlV2", "AddSign", "PowerSign"]
 RESOURCE_ONLY = ["KerasMomentum", "AdamWithAmsgrad"]
 SPARSE = ["ProximalGradientDescent", "Momentum", "RMSProp", "CenteredRMSProp", "Adagrad", "AdagradV2",
-          "ProximalAdagrad", "Adadelta", "Ftrl", "FtrlV2"]
+          "AdagradDA", "ProximalAdagrad", "Adadelta", "Ftrl", "FtrlV2"]
 FLAGS = {"use_nesterov": True, "update_slots": False, "multiply_linear_by_lr": True}
 
 
@@ -430,7 +431,7 @@ def update_scripts():
         definition = op_def_registry.get(op_name)
         flags = [f for f in FLAGS if any(a.name == f for a in definition.attr)]
         for dtype in ("float32", "float64", "float16"):
-            if dtype == "float16" and "Proximal" in op_name:  # TensorFlow has no kernel
+            if dtype == "float16" and ("Proximal" in op_name or "AdagradDA" in op_name):  # TensorFlow has no kernel
                 continue
             for flag in [None] + flags:
                 label = f"update_{op_name}_{dtype}{'_' + flag if flag else ''}"
@@ -456,6 +457,8 @@ def update_script(s, definition, dtype, attrs):
             gradient = inputs[arg.name] = open_value(dtype)
         elif arg.name == "indices":
             indices = inputs[arg.name] = open_value(tf.int32)
+        elif arg.name == "global_step":
+            inputs[arg.name] = tf.constant(3, tf.int64)
         else:
             inputs[arg.name] = tf.constant(np.asarray(SCALARS[arg.name], dtype))
     update = getattr(R, definition.name)(**inputs, **attrs)

@@ -99,6 +99,22 @@ void adadelta(State& s) {
   s["accum_update"] = rho * s["accum_update"] + (1 - rho) * step * step;
 }
 
+void adagrad_da(State& s) {
+  double& sum = s["gradient_accumulator"];
+  double& squares = s["gradient_squared_accumulator"];
+  sum += s["grad"];
+  squares += s["grad"] * s["grad"];
+  const double t = s["global_step"];
+  s["var"] =
+      -s["lr"] * sign(sum) * std::max(std::abs(sum) - s["l1"] * t, 0.0) / (s["l2"] * t * s["lr"] + std::sqrt(squares));
+}
+
+// Of the gradient and its running mean, which this makes.
+double agreement(State& s) {
+  s["m"] = s["beta"] * s["m"] + (1 - s["beta"]) * s["grad"];
+  return s["sign_decay"] * sign(s["grad"]) * sign(s["m"]);
+}
+
 std::vector<Rule> rules() {
   const AttrMap nesterov{{"use_nesterov", true}}, frozen{{"update_slots", false}},
       by_lr{{"multiply_linear_by_lr", true}};
@@ -140,13 +156,19 @@ std::vector<Rule> rules() {
       {"Ftrl", {"var", "accum", "linear"}, [](State& s) { ftrl(s, 0, false); }},
       {"Ftrl", {"var", "accum", "linear"}, [](State& s) { ftrl(s, 0, true); }, by_lr},
       {"FtrlV2", {"var", "accum", "linear"}, [](State& s) { ftrl(s, s["l2_shrinkage"], false); }},
+      {"AdagradDA", {"var", "gradient_accumulator", "gradient_squared_accumulator"}, adagrad_da},
+      {"AddSign", {"var", "m"}, [](State& s) { s["var"] -= s["lr"] * (s["alpha"] + agreement(s)) * s["grad"]; }},
+      {"PowerSign",
+       {"var", "m"},
+       [](State& s) { s["var"] -= s["lr"] * std::exp(s["logbase"] * agreement(s)) * s["grad"]; }},
   };
 }
 
-const std::map<std::string, double> kScalars = {{"alpha", 0.1},         {"lr", 0.05},           {"momentum", 0.9},
-                                                {"beta1_power", 0.729}, {"beta2_power", 0.997}, {"beta1", 0.9},
-                                                {"beta2", 0.999},       {"rho", 0.9},           {"l1", 0.02},
-                                                {"l2", 0.03},           {"l2_shrinkage", 0.01}, {"lr_power", -0.5}};
+const std::map<std::string, double> kScalars = {
+    {"alpha", 0.1},         {"lr", 0.05},        {"momentum", 0.9},      {"beta1_power", 0.729},
+    {"beta2_power", 0.997}, {"beta1", 0.9},      {"beta2", 0.999},       {"rho", 0.9},
+    {"l1", 0.02},           {"l2", 0.03},        {"l2_shrinkage", 0.01}, {"lr_power", -0.5},
+    {"beta", 0.9},          {"sign_decay", 0.7}, {"logbase", 0.8},       {"global_step", 3}};
 // Large enough to tell where it is added.
 constexpr double kEpsilon = 0.01;
 
@@ -242,7 +264,8 @@ class Comparison {
     for (const std::string& state : rule.states) {
       Tensor value(DType::kDouble, shape);
       // Accumulators of squares are positive.
-      const bool positive = state != "var" && state != "linear" && state != "m" && state != "mom" && state != "mg";
+      const bool positive = state != "var" && state != "linear" && state != "m" && state != "mom" && state != "mg" &&
+                            state != "gradient_accumulator";
       // The mean gradient is small beside the mean square, or the variance would be negative.
       const double scale = state == "mg" ? 0.2 : 1;
       for (double& x : value.flat<double>()) {
@@ -264,6 +287,8 @@ class Comparison {
         rest.push_back(indices.has_value() ? grad_.slice(0, indices.dim(0)) : grad_);
       } else if (name == "indices") {
         rest.push_back(indices);
+      } else if (name == "global_step") {
+        rest.push_back(Tensor::scalar(static_cast<std::int64_t>(kScalars.at(name))));
       } else {
         rest.push_back(as(dtype_, Tensor::scalar(scalar_of(name, power_))));
       }

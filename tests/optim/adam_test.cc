@@ -50,13 +50,14 @@ TEST_F(AdamTest, SlotsAreNamedAndPlacedAsInTensorFlow) {
     EXPECT_FALSE(slot.trainable());
     EXPECT_TRUE(slot.initializer()->control_inputs().empty());
   }
-  EXPECT_EQ(names,
-            (std::vector<std::string>{"beta1_power", "beta2_power", "w/Adam", "w/Adam_1", "b/Adam", "b/Adam_1"}));
+  EXPECT_EQ(names, (std::vector<std::string>{"train/beta1_power", "train/beta2_power", "w/Adam", "w/Adam_1", "b/Adam",
+                                             "b/Adam_1"}));
   Node* slot = graph_.find("w/Adam");
   ASSERT_NE(slot, nullptr);
   EXPECT_EQ(slot->requested_device(), w->handle().node->requested_device());
   EXPECT_EQ(slot->attr<std::vector<std::string>>("_class"), std::vector<std::string>{"loc:@w"});
-  EXPECT_EQ(graph_.find("beta1_power")->attr<std::vector<std::string>>("_class"), std::vector<std::string>{"loc:@b"});
+  EXPECT_EQ(graph_.find("train/beta1_power")->attr<std::vector<std::string>>("_class"),
+            std::vector<std::string>{"loc:@b"});
 }
 
 TEST_F(AdamTest, PowersAreUpdatedAfterTheVariables) {

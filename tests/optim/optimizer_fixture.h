@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "tests/support/graph_eval.h"
@@ -26,11 +27,12 @@ class OptimizerFixture : public ::testing::Test {
   Doubles value_of(const Var& variable) { return to_doubles(evaluator_.run(variable.read())); }
 
   // Four steps of dense gradients on a variable of three elements. `state_init`: what the rule's state starts as.
-  void expect_dense(Optimizer& optimizer, const Rule& rule, Doubles state_init) {
+  void expect_dense(Optimizer& optimizer, const Rule& rule, Doubles state_init,
+                    const std::optional<Var>& global_step = {}) {
     Doubles expected = {1, -2, 0.5};
     Var w = make_variable(Tensor::vector<double>(expected));
     Output g = placeholder(graph_, DType::kDouble, PartialShape{3});
-    Node* train = optimizer.apply_gradients({{Gradient(g), w}});
+    Node* train = optimizer.apply_gradients({{Gradient(g), w}}, global_step);
     initialize();
     std::vector<Doubles> state(3, state_init);
     for (int step = 0; step < 4; ++step) {
@@ -43,13 +45,14 @@ class OptimizerFixture : public ::testing::Test {
 
   // Rows 2, 0, 2 of a 4x2 table, three times: row 2 gets the sum, rows 1 and 3 stay as they are (`lazy`), or
   // get zero gradients.
-  void expect_sparse(Optimizer& optimizer, const Rule& rule, Doubles state_init, bool lazy = true) {
+  void expect_sparse(Optimizer& optimizer, const Rule& rule, Doubles state_init, bool lazy = true,
+                     const std::optional<Var>& global_step = {}) {
     Doubles expected = {1, 2, 3, 4, 5, 6, 7, 8};
     Var w = make_variable(Tensor::of<double>({4, 2}, expected), "table");
     Output values = placeholder(graph_, DType::kDouble, PartialShape{3, 2});
     IndexedSlices slices{values, constant(graph_, Tensor::vector<std::int32_t>({2, 0, 2})),
                          constant(graph_, Tensor::vector<std::int32_t>({4, 2}))};
-    Node* train = optimizer.apply_gradients({{Gradient(slices), w}});
+    Node* train = optimizer.apply_gradients({{Gradient(slices), w}}, global_step);
     initialize();
     std::vector<Doubles> state(8, state_init);
     for (int step = 1; step <= 3; ++step) {

@@ -2,6 +2,7 @@
 
 #include "tests/optim/optimizer_fixture.h"
 #include "tutti/ops/builders.h"
+#include "tutti/ops/partitioned_variable.h"
 #include "tutti/optim/adam.h"
 #include "tutti/optim/momentum.h"
 #include "tutti/optim/sgd.h"
@@ -44,7 +45,9 @@ TEST_F(OptimizerTest, GlobalStepCountsSteps) {
   EXPECT_EQ(train->op_name(), "AssignAddVariableOp");
   // It waits for the update.
   ASSERT_EQ(train->control_inputs().size(), 1u);
-  EXPECT_EQ(train->control_inputs()[0]->op_name(), "ResourceApplyGradientDescent");
+  Node* update = train->control_inputs()[0];
+  EXPECT_EQ(update->name(), "GradientDescent/update");
+  EXPECT_EQ(update->control_inputs()[0]->op_name(), "ResourceApplyGradientDescent");
   initialize();
   for (int i = 0; i < 3; ++i) evaluator_.run_target(train);
   EXPECT_EQ(value_of(step), Doubles{3});
@@ -116,6 +119,116 @@ TEST_F(OptimizerTest, EmbeddingTrainsThroughGather) {
   initialize();
   evaluator_.run_target(train);
   expect_near(value_of(table), {1, 2, 3 - 0.1 * 12});
+}
+
+TEST_F(OptimizerTest, SlotsOfPartsArePartsOfSlots) {
+  PartitionedVar w = partitioned_variable(graph_, Tensor::vector<double>({1, 2, 3}), "w", fixed_size_partitioner(2));
+  Adam optimizer(0.1);
+  optimizer.minimize(op1("Square", {w}));
+  const Var slot = *optimizer.get_slot(w.parts()[1], "v");
+  EXPECT_EQ(slot.name(), "w/part_1/Adam_1");
+  ASSERT_TRUE(slice_info(slot));
+  EXPECT_EQ(slice_info(slot)->full_name, "w/Adam_1");
+  EXPECT_EQ(slice_info(slot)->spec(), "3 2,1");
+  EXPECT_EQ(slot.handle().node->attr<std::vector<std::string>>("_class"), std::vector<std::string>{"loc:@w/part_1"});
+  EXPECT_FALSE(slice_info(optimizer.slots()[0]));  // beta1_power
+  EXPECT_FALSE(optimizer.get_slot(w.parts()[1], "nothing"));
+}
+
+TEST_F(OptimizerTest, PartsTrainAsTheWholeWould) {
+  PartitionedVar w = partitioned_variable(graph_, Tensor::vector<double>({1, 2, 3}), "w", fixed_size_partitioner(2));
+  Var whole = make_variable(Tensor::vector<double>({1, 2, 3}), "whole");
+  Adam optimizer(0.1), other(0.1, {}, "Other");
+  Node* train = optimizer.minimize(op1("Square", {w}), w.parts());
+  Node* reference = other.minimize(op1("Square", {whole}), {whole});
+  initialize();
+  for (int i = 0; i < 3; ++i) {
+    evaluator_.run_target(train);
+    evaluator_.run_target(reference);
+  }
+  EXPECT_EQ(testing::to_doubles(evaluator_.run(w.read())), value_of(whole));
+}
+
+// As replica_device_setter places: variables in turn, all else on the worker. Slots go where their variable went.
+TEST_F(OptimizerTest, SlotsAndUpdatesFollowTheirVariable) {
+  int next = 0;
+  ScopeGuard scope = graph_.device_scope([&](const NodeSpec& node) {
+    return node.op == "VarHandleOp" ? str_cat("/job:ps/task:", next++) : std::string("/job:worker");
+  });
+  Var a = make_variable(Tensor::scalar(1.0), "a"), b = make_variable(Tensor::scalar(1.0), "b");
+  Momentum optimizer(0.1, 0.9);
+  Node* train = optimizer.minimize(op1("Mul", {a, b}));
+  EXPECT_EQ(next, 2);
+  for (const Var& variable : {a, b}) {
+    const Node& slot = *optimizer.get_slot(variable, "momentum")->handle().node;
+    EXPECT_EQ(slot.requested_device(), variable.handle().node->requested_device());
+    EXPECT_EQ(slot.attr<std::vector<std::string>>("_class"), std::vector<std::string>{"loc:@" + variable.name()});
+  }
+  // One node stands for the updates of each device.
+  ASSERT_EQ(train->control_inputs().size(), 2u);
+  EXPECT_EQ(train->control_inputs()[0]->requested_device(), "/job:worker");
+}
+
+TEST_F(OptimizerTest, GatedGradientsWaitForEachOther) {
+  Var w = make_variable(Tensor::scalar(3.0));
+  make_variable(Tensor::scalar(1.0), "unused");
+  Var table = make_variable(Tensor::of<double>({3, 1}, {1, 2, 3}), "table");
+  Output rows = op1("ResourceGather", {table.handle(), constant(graph_, Tensor::vector<std::int32_t>({2}))},
+                    {{"dtype", DType::kDouble}});
+  SGD optimizer(0.5);
+  auto pairs = gate_gradients(optimizer.compute_gradients(op1("Mul", {rows, op1("Square", {w})})));
+  EXPECT_TRUE(pairs[0].gradient);
+  EXPECT_FALSE(pairs[1].gradient);
+  EXPECT_TRUE(pairs[2].gradient.is_sparse());
+  EXPECT_EQ(pairs[0].gradient.dense().node->control_inputs().size(), 1u);
+  EXPECT_EQ(pairs[2].gradient.slices().values.node->control_inputs()[0],
+            pairs[0].gradient.dense().node->control_inputs()[0]);
+  Node* train = optimizer.apply_gradients(pairs);
+  initialize();
+  evaluator_.run_target(train);
+  EXPECT_EQ(value_of(w), Doubles{3 - 0.5 * 18});
+  EXPECT_EQ(value_of(table), (Doubles{1, 2, 3 - 0.5 * 9}));
+}
+
+TEST_F(OptimizerTest, TheTrainOpIsNamedAndNoted) {
+  Var w = make_variable(Tensor::scalar(3.0));
+  SGD optimizer(0.5);
+  Node* train = optimizer.minimize(op1("Square", {w}), {}, {}, "step");
+  EXPECT_EQ(train->name(), "step");
+  EXPECT_EQ(graph_.collection("train_op"), std::vector<Node*>{train});
+}
+
+// What a wrapper sees: the two halves, each with all it needs.
+TEST_F(OptimizerTest, WrappersChangeGradients) {
+  class Doubled : public Optimizer {
+   public:
+    explicit Doubled(Optimizer& inner) : Optimizer("Doubled"), inner_(inner) {}
+    const std::vector<Var>& slots() const override { return inner_.slots(); }
+    std::optional<Var> get_slot(const Var& variable, const std::string& which) const override {
+      return inner_.get_slot(variable, which);
+    }
+
+   protected:
+    Node* apply(const std::vector<GradientAndVariable>& gradients, const std::optional<Var>& global_step,
+                const std::string& name) override {
+      std::vector<GradientAndVariable> twice;
+      for (const GradientAndVariable& pair : gradients) {
+        twice.push_back({op1("Add", {pair.gradient.dense(), pair.gradient.dense()}), pair.variable});
+      }
+      return inner_.apply_gradients(twice, global_step, name);
+    }
+
+   private:
+    Optimizer& inner_;
+  };
+  Var w = make_variable(Tensor::scalar(3.0));
+  SGD inner(0.5);
+  Doubled optimizer(inner);
+  Node* train = optimizer.minimize(op1("Square", {w}));
+  EXPECT_EQ(train->name(), "Doubled");
+  initialize();
+  evaluator_.run_target(train);
+  EXPECT_EQ(value_of(w), Doubles{3 - 0.5 * 12});
 }
 
 }  // namespace

@@ -43,6 +43,7 @@ TEST_F(StrictReplicasTest, MakesItsClaimFirst) {
   EXPECT_EQ(train, s.train());
   EXPECT_EQ(s.next_claim().shape(), PartialShape{2});
   EXPECT_NE(s.presence(), nullptr);
+  EXPECT_NE(s.interrupt(), nullptr);
   EXPECT_EQ(s.init_tokens()->op_name(), "NoOp");
   EXPECT_EQ(global_variables(graph_).size(), 2u) << "the claim goes into no checkpoint";
   Node* accumulator = graph_.find("strict_replicas/accumulator");

@@ -49,6 +49,7 @@ TEST_F(SyncReplicasTest, NamesAreTensorFlows) {
   EXPECT_EQ(s.token_queue().name(), "sync_token_q:0");
   EXPECT_EQ(s.local_step().name(), "sync_rep_local_step");
   EXPECT_EQ(s.presence(), nullptr);
+  EXPECT_EQ(s.interrupt(), nullptr);
   Node* accumulator = graph_.find("sync_replicas/conditional_accumulator");
   ASSERT_NE(accumulator, nullptr);
   EXPECT_EQ(accumulator->attr<std::string>("shared_name"), "w:0/grad_accum");

@@ -9,6 +9,7 @@
 
 #include "tutti/distributed/cluster_spec.h"
 #include "tutti/distributed/security.h"
+#include "tutti/distributed/task_log.h"
 #include "tutti/runtime/local_runtime.h"
 #include "tutti/runtime/session.h"
 
@@ -30,8 +31,8 @@ struct ServerOptions {
   std::chrono::seconds session_idle_limit{0};
   // The fast ways to tasks of the same host.
   bool shared_memory = true;
-  // Where lines for people go, one at a time; null: standard error.
-  std::function<void(const std::string& line)> log;
+  // Where lines for people go, one at a time; null: standard error, all but those for debugging.
+  TaskLog log;
 };
 
 // How a client wants its session.

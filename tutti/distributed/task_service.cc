@@ -88,7 +88,7 @@ class TaskService::Impl : public std::enable_shared_from_this<Impl> {
       MutexLock lock(mu_);
       if (refused_.size() < kMaxRefused) first = refused_.insert(line).second;
     }
-    if (first && options_.log) options_.log(line);
+    if (first) options_.log.warning(line);
     reply(std::move(status), {});
   }
 

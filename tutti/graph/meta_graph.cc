@@ -69,6 +69,9 @@ Result<VariableDef> decode_variable(std::string_view bytes) {
                      .shape = {slice.var_shape().begin(), slice.var_shape().end()}};
 }
 
+// Whose fields are written: readers ask before they believe what older versions left out, such as `trainable`.
+constexpr char kTensorFlowVersion[] = "2.15.0";
+
 // TensorFlow's names of collections that hold variables.
 bool holds_variables(std::string_view collection) {
   return collection.ends_with("variables") || collection == "global_step";
@@ -78,7 +81,7 @@ bool holds_variables(std::string_view collection) {
 
 std::string export_meta_graph(const Graph& graph, const MetaGraph& about) {
   tensorflow::MetaGraphDef proto;
-  proto.mutable_meta_info_def()->set_tensorflow_version("tutti");
+  proto.mutable_meta_info_def()->set_tensorflow_version(kTensorFlowVersion);
   proto.set_graph_def(export_graph_def(graph));
   if (!about.saver.empty()) {
     proto.set_saver_def(encode(about.saver));

@@ -75,6 +75,7 @@ Result<CheckpointState> parse_checkpoint_state(std::string_view text) {
   FirstError error;
   parser.RecordErrorsTo(&error);
   parser.AllowUnknownField(true);
+  parser.SetRecursionLimit(10);  // nothing here is nested, but fields of tomorrow may be
   if (!parser.ParseFromString(std::string(text), &proto)) return data_loss("not a checkpoint state: ", error.text);
   if (proto.model_checkpoint_path().empty()) return data_loss("names no model_checkpoint_path");
   CheckpointState state;

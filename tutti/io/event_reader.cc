@@ -14,7 +14,7 @@ namespace tutti {
 namespace {
 
 // A length is believed up to this; beyond, memory is taken as the bytes come.
-constexpr std::uint64_t kTrustedBytes = 1 << 20;
+constexpr std::uint64_t kTrustedEventBytes = 1 << 20;
 
 SessionLog session_log_of(const tensorflow::SessionLog& proto) {
   SessionLog log;
@@ -113,7 +113,7 @@ Result<bool> EventReader::read_record(std::string* record) {
 
 Result<bool> EventReader::read_bytes(std::uint64_t offset, std::uint64_t bytes, std::string* out) {
   out->clear();
-  std::uint64_t piece = kTrustedBytes;
+  std::uint64_t piece = kTrustedEventBytes;
   while (out->size() < bytes) {
     const std::size_t before = out->size();
     const std::uint64_t wanted = std::min(bytes - before, piece);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <utility>
 
 #include "tutti/ops/builders.h"
@@ -280,9 +281,25 @@ Output unsorted_segment_sum(Output data, Output segment_ids, Output num_segments
 
 Node* no_op(Graph& graph, const std::string& name) { return add_op(graph, "NoOp", {}, {}, name); }
 
+// One node for each device stands for the nodes there, so that a device sends one word and not one for each of them.
 Node* group(Graph& graph, const std::vector<Node*>& nodes, const std::string& name) {
-  NodeSpec spec{.op = "NoOp", .name = name.empty() ? "group_deps" : name, .control_inputs = nodes};
-  return graph.add_node(std::move(spec)).value_or_throw();
+  const std::string base = name.empty() ? "group_deps" : name;
+  std::vector<std::string> devices;  // in order of appearance
+  std::map<std::string, std::vector<Node*>> by_device;
+  for (Node* node : nodes) {
+    const std::string device = node == nullptr ? "" : node->requested_device();
+    if (!by_device.contains(device)) devices.push_back(device);
+    by_device[device].push_back(node);
+  }
+  auto add = [&graph](const std::string& node_name, const std::string& device, std::vector<Node*> before) {
+    NodeSpec spec{.op = "NoOp", .name = node_name, .control_inputs = std::move(before), .device = device};
+    return graph.add_node(std::move(spec)).value_or_throw();
+  };
+  if (devices.size() < 2) return add(base, devices.empty() ? "" : devices[0], nodes);
+  ScopeGuard scope = graph.name_scope(base);
+  std::vector<Node*> parts;
+  for (const std::string& device : devices) parts.push_back(add("", device, by_device[device]));
+  return add(graph.current_name_scope() + "/", "", parts);
 }
 
 }  // namespace tutti

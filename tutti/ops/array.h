@@ -106,7 +106,7 @@ Output unsorted_segment_sum(Output data, Output segment_ids, Output num_segments
 
 // --- Control. ---
 Node* no_op(Graph& graph, const std::string& name = "");
-// A node that runs when all of `nodes` have run.
+// A node that runs when all of `nodes` have run. On their device, where they have one in common.
 Node* group(Graph& graph, const std::vector<Node*>& nodes, const std::string& name = "");
 
 }  // namespace tutti

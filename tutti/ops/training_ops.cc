@@ -5,14 +5,13 @@
 
 #include "tutti/graph/shape_inference.h"
 #include "tutti/kernels/cpu/training.h"
+#include "tutti/ops/internal/row_parts.h"
 #include "tutti/ops/op_table.h"
 
 namespace tutti {
 namespace {
 
 using cpu::UpdateRule;
-
-constexpr DTypeSet kQuantised{DType::kQint8, DType::kQuint8, DType::kQint16, DType::kQuint16, DType::kQint32};
 
 // One input of an op: its name and its letter (see cpu::apply_kernel).
 struct Input {
@@ -38,6 +37,7 @@ std::string signature_of(const std::vector<Input>& inputs, bool resource) {
   for (const Input& input : inputs) {
     const char* type = input.letter == 'v'   ? (resource ? "resource" : "Ref(T)")
                        : input.letter == 'i' ? "Tindices"
+                       : input.letter == 'n' ? "int64"
                                              : "T";
     text += str_cat(text.empty() ? "" : ", ", input.name, ": ", type);
   }
@@ -51,7 +51,7 @@ ShapeFn update_shape(std::string letters, bool resource) {
     PartialShape var = resource ? c.resource_shape(0) : c.input(0);
     for (int i = 0; i < c.num_inputs(); ++i) {
       const char letter = letters[static_cast<std::size_t>(i)];
-      if (letter == 's') TUTTI_RETURN_IF_ERROR(c.with_rank(i, 0).status());
+      if (letter == 's' || letter == 'n') TUTTI_RETURN_IF_ERROR(c.with_rank(i, 0).status());
       if (letter != 'v' && !(letter == 'g' && !sparse)) continue;
       Result<PartialShape> merged = var.merge(letter == 'v' && resource ? c.resource_shape(i) : c.input(i));
       if (!merged.ok())
@@ -71,7 +71,7 @@ void add_row(OpTable& ops, const Optimiser& optimiser, const std::string& prefix
   ops.add({.name = prefix + optimiser.name,
            .signature = signature_of(optimiser.inputs, resource),
            .attrs = attrs,
-           .types = kNumbers | kQuantised,
+           .types = kNumbers | internal::kQuantised,
            .shape = update_shape(letters, resource),
            .no_gradient = true,
            .traits = kStateful,
@@ -182,6 +182,25 @@ std::vector<Optimiser> dense_optimisers() {
         {"l2_shrinkage", 's'},
         {"lr_power", 's'}},
        linear},
+      {"AdagradDA",
+       UpdateRule::kAdagradDa,
+       {{"var", 'v'},
+        {"gradient_accumulator", 'v'},
+        {"gradient_squared_accumulator", 'v'},
+        {"grad", 'g'},
+        {"lr", 's'},
+        {"l1", 's'},
+        {"l2", 's'},
+        {"global_step", 'n'}},
+       ""},
+      {"AddSign",
+       UpdateRule::kAddSign,
+       {{"var", 'v'}, {"m", 'v'}, {"lr", 's'}, {"alpha", 's'}, {"sign_decay", 's'}, {"beta", 's'}, {"grad", 'g'}},
+       ""},
+      {"PowerSign",
+       UpdateRule::kPowerSign,
+       {{"var", 'v'}, {"m", 'v'}, {"lr", 's'}, {"logbase", 's'}, {"sign_decay", 's'}, {"beta", 's'}, {"grad", 'g'}},
+       ""},
   };
 }
 
@@ -203,9 +222,9 @@ void register_training_ops(OpTable& ops) {
   for (const Optimiser& optimiser : dense_optimisers()) {
     add_row(ops, optimiser, "Apply", false);
     add_row(ops, optimiser, "ResourceApply", true);
-    // Plain descent on rows is a scatter, and Adam and AdaMax have no form for rows.
+    // Plain descent on rows is a scatter, and some have no form for rows.
     const std::string& name = optimiser.name;
-    if (name == "GradientDescent" || name == "Adam" || name == "AdaMax") continue;
+    if (name == "GradientDescent" || name == "Adam" || name == "AdaMax" || name.ends_with("Sign")) continue;
     add_row(ops, sparse(optimiser), "SparseApply", false);
     add_row(ops, sparse(optimiser), "ResourceSparseApply", true);
   }

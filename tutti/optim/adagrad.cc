@@ -10,7 +10,6 @@ Node* Adagrad::update_dense(const Var& variable, Output gradient) {
 }
 
 Node* Adagrad::update_rows(const Var& variable, const IndexedSlices& rows) {
-  if (!has_op(rows.values.graph(), "ResourceSparseApplyAdagrad")) return Optimizer::update_rows(variable, rows);
   return add_op(rows.values.graph(), "ResourceSparseApplyAdagrad",
                 {variable.handle(), accumulator(variable), hyper(variable, "learning_rate", learning_rate_),
                  rows.values, rows.indices});

@@ -1,7 +1,7 @@
 // Adagrad: a += g²; w -= learning_rate * g / sqrt(a).
 #pragma once
 
-#include "tutti/optim/optimizer.h"
+#include "tutti/optim/slot_optimizer.h"
 
 namespace tutti {
 
@@ -9,10 +9,10 @@ struct AdagradOptions {
   double initial_accumulator_value = 0.1;
 };
 
-class Adagrad : public Optimizer {
+class Adagrad : public SlotOptimizer {
  public:
   explicit Adagrad(Hyper learning_rate, AdagradOptions options = {}, std::string name = "Adagrad")
-      : Optimizer(std::move(name)), learning_rate_(learning_rate), options_(options) {}
+      : SlotOptimizer(std::move(name)), learning_rate_(learning_rate), options_(options) {}
 
  protected:
   Node* update_dense(const Var& variable, Output gradient) override;

@@ -12,7 +12,6 @@ Node* Momentum::update_dense(const Var& variable, Output gradient) {
 }
 
 Node* Momentum::update_rows(const Var& variable, const IndexedSlices& rows) {
-  if (!has_op(rows.values.graph(), "ResourceSparseApplyMomentum")) return Optimizer::update_rows(variable, rows);
   return add_op(
       rows.values.graph(), "ResourceSparseApplyMomentum",
       {variable.handle(), slot(variable, "momentum", 0).handle(), hyper(variable, "learning_rate", learning_rate_),

@@ -1,7 +1,7 @@
 // Gradient descent with momentum: a = momentum * a + g; w -= learning_rate * a.
 #pragma once
 
-#include "tutti/optim/optimizer.h"
+#include "tutti/optim/slot_optimizer.h"
 
 namespace tutti {
 
@@ -9,10 +9,10 @@ struct MomentumOptions {
   bool use_nesterov = false;  // w -= learning_rate * (g + momentum * a)
 };
 
-class Momentum : public Optimizer {
+class Momentum : public SlotOptimizer {
  public:
   Momentum(Hyper learning_rate, Hyper momentum, MomentumOptions options = {}, std::string name = "Momentum")
-      : Optimizer(std::move(name)), learning_rate_(learning_rate), momentum_(momentum), options_(options) {}
+      : SlotOptimizer(std::move(name)), learning_rate_(learning_rate), momentum_(momentum), options_(options) {}
 
  protected:
   Node* update_dense(const Var& variable, Output gradient) override;

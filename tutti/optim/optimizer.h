@@ -1,11 +1,8 @@
 // Optimisers: from a loss to the nodes that update variables. They build graphs and run nothing.
 #pragma once
 
-#include <map>
 #include <optional>
 #include <string>
-#include <string_view>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -23,6 +20,8 @@ class Hyper {
 
   // As a scalar of `graph`.
   Output in(Graph& graph, DType dtype, const std::string& name) const;
+  // The value of the graph; empty where it is a number.
+  Output value() const { return value_; }
 
  private:
   double number_ = 0;
@@ -34,61 +33,56 @@ struct GradientAndVariable {
   Var variable;
 };
 
-// What optimisers share. Not thread-safe, as graphs are not. An optimiser serves one graph at a time; used twice
-// on a graph, it shares its slots (momenta and the like) between the uses.
+// What every optimiser can do, those that wrap another included. A subclass says how gradients are applied, and may
+// change how they are computed; optim/slot_optimizer.h has what plain ones share. Not thread-safe, as graphs are not.
 //
 // All throw Error.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
+  Optimizer(const Optimizer&) = delete;
+  Optimizer& operator=(const Optimizer&) = delete;
 
   // One training step: gradients of `loss`, updates of `variables` (none given: all trainable ones of the graph).
-  // `global_step`, where given, grows by one after all updates. Returns the node to run.
+  // `global_step`, where given, grows by one after all updates. Returns the node to run, called `name` (none given:
+  // as the optimiser), which is also noted in the graph's collection "train_op".
   // Errors: no variable at all, no variable that the loss depends on.
-  Node* minimize(Output loss, const std::vector<Var>& variables = {}, const std::optional<Var>& global_step = {});
+  Node* minimize(Output loss, const std::vector<Var>& variables = {}, const std::optional<Var>& global_step = {},
+                 const std::string& name = "");
 
   // The two halves of minimize, for those who change gradients in between.
   std::vector<GradientAndVariable> compute_gradients(Output loss, const std::vector<Var>& variables = {},
                                                      const GradientOptions& options = {});
-  Node* apply_gradients(const std::vector<GradientAndVariable>& gradients, const std::optional<Var>& global_step = {});
+  Node* apply_gradients(const std::vector<GradientAndVariable>& gradients, const std::optional<Var>& global_step = {},
+                        const std::string& name = "");
 
   // The variables the optimiser keeps for itself, in order of their making.
-  const std::vector<Var>& slots() const { return made_; }
+  virtual const std::vector<Var>& slots() const = 0;
+  // The slot of a variable by its role ("m", "momentum"); none when there is none.
+  virtual std::optional<Var> get_slot(const Var& variable, const std::string& which) const = 0;
   const std::string& name() const { return name_; }
 
  protected:
   explicit Optimizer(std::string name) : name_(std::move(name)) {}
 
-  // Called for every apply_gradients, before the updates; `variables` get one each.
-  virtual void prepare(const std::vector<Var>& /*variables*/) {}
-  virtual Node* update_dense(const Var& variable, Output gradient) = 0;
-  // `rows` are distinct. The default makes the gradient dense.
-  virtual Node* update_rows(const Var& variable, const IndexedSlices& rows);
-  // Rows may repeat: the default sums those and calls update_rows.
-  virtual Node* update_sparse(const Var& variable, const IndexedSlices& slices);
-  // Called after the updates, in a scope that waits for them.
-  virtual std::vector<Node*> finish() { return {}; }
-
-  // The slot `which` of a variable: same shape and type, on its device, called "w/Name", "w/Name_1"...; made on
-  // first use, filled with `initial`.
-  Var slot(const Var& variable, const std::string& which, double initial);
-  // A scalar of the optimiser's own beside `variable`.
-  Var scalar_beside(const Var& variable, const std::string& name, double initial);
-  // Whether the graph's ops include this one (sparse updates are optional).
-  static bool has_op(const Graph& graph, std::string_view op) { return graph.ops().find(op) != nullptr; }
-  // A hyper-parameter as a value beside `variable`, made once for each apply_gradients, type and device.
-  Output hyper(const Var& variable, const std::string& name, const Hyper& value);
+  // What compute_gradients does for `variables`: at least one, all of a type that has gradients.
+  virtual std::vector<GradientAndVariable> compute(Output loss, const std::vector<Var>& variables,
+                                                   const GradientOptions& options);
+  // What apply_gradients does. At least one gradient is there.
+  virtual Node* apply(const std::vector<GradientAndVariable>& gradients, const std::optional<Var>& global_step,
+                      const std::string& name) = 0;
 
  private:
-  Node* update(const Var& variable, const Gradient& gradient);
-  Var make_variable(const Var& beside, const std::string& name, const Shape& shape, double initial);
-  void enter(Graph& graph);
-
   const std::string name_;
-  Graph* graph_ = nullptr;                                    // the one the members below belong to
-  std::map<std::pair<std::string, std::string>, Var> slots_;  // by variable and slot
-  std::vector<Var> made_;
-  std::map<std::tuple<std::string, DType, std::string>, Output> hypers_;  // of the apply_gradients under way
 };
+
+// The pairs that have a gradient.
+std::vector<GradientAndVariable> with_gradient(const std::vector<GradientAndVariable>& pairs);
+
+// The same gradients, none of which is there before all are (TensorFlow's GATE_GRAPH).
+std::vector<GradientAndVariable> gate_gradients(const std::vector<GradientAndVariable>& pairs);
+
+// Sums the rows of each index, so that every index comes once.
+IndexedSlices without_repeats(const IndexedSlices& slices);
 
 }  // namespace tutti

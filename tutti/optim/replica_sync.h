@@ -42,8 +42,11 @@ class ReplicaSync {
   Node* sync() const { return built().sync; }
   // Ends what waits, or will wait, in `train` with kOutOfRange: the end of training.
   Node* close() const { return built().close; }
-  // The same for a chief that stops, in whatever it was: what queue runners run then.
+  // The same, as queue runners have it.
   Node* cancel() const { return built().cancel; }
+  // Ends a `sync` that waits for gradients, and any later one before chief_init, but none that has begun to update
+  // variables. Null: there is no such thing, and the run of `sync` has to be cancelled.
+  Node* interrupt() const { return built().interrupt; }
   // To be run by every worker beside its steps, where there is one (else null): it lasts until its step is cancelled or
   // the session ends, and tells the others at once that this worker left.
   Node* presence() const { return built().presence; }
@@ -59,6 +62,7 @@ class ReplicaSync {
     Node* sync = nullptr;
     Node* close = nullptr;
     Node* cancel = nullptr;
+    Node* interrupt = nullptr;
     Node* presence = nullptr;
   };
 

@@ -26,7 +26,6 @@ Node* RMSProp::update_dense(const Var& variable, Output gradient) {
 
 Node* RMSProp::update_rows(const Var& variable, const IndexedSlices& rows) {
   const char* op = options_.centered ? "ResourceSparseApplyCenteredRMSProp" : "ResourceSparseApplyRMSProp";
-  if (!has_op(rows.values.graph(), op)) return Optimizer::update_rows(variable, rows);
   std::vector<Output> all = inputs(variable, rows.values);
   all.push_back(rows.indices);
   return add_op(rows.values.graph(), op, std::move(all));

@@ -1,7 +1,7 @@
 // RMSProp: ms = decay * ms + (1 - decay) * g²; mom = momentum * mom + learning_rate * g / sqrt(ms + epsilon); w -= mom.
 #pragma once
 
-#include "tutti/optim/optimizer.h"
+#include "tutti/optim/slot_optimizer.h"
 
 namespace tutti {
 
@@ -12,10 +12,10 @@ struct RMSPropOptions {
   bool centered = false;  // divides by the deviation instead: ms - mg², mg being the mean of g
 };
 
-class RMSProp : public Optimizer {
+class RMSProp : public SlotOptimizer {
  public:
   explicit RMSProp(Hyper learning_rate, RMSPropOptions options = {}, std::string name = "RMSProp")
-      : Optimizer(std::move(name)), learning_rate_(learning_rate), options_(options) {}
+      : SlotOptimizer(std::move(name)), learning_rate_(learning_rate), options_(options) {}
 
  protected:
   Node* update_dense(const Var& variable, Output gradient) override;

@@ -1,14 +1,14 @@
 // Stochastic gradient descent: w -= learning_rate * g.
 #pragma once
 
-#include "tutti/optim/optimizer.h"
+#include "tutti/optim/slot_optimizer.h"
 
 namespace tutti {
 
-class SGD : public Optimizer {
+class SGD : public SlotOptimizer {
  public:
   explicit SGD(Hyper learning_rate, std::string name = "GradientDescent")
-      : Optimizer(std::move(name)), learning_rate_(learning_rate) {}
+      : SlotOptimizer(std::move(name)), learning_rate_(learning_rate) {}
 
  protected:
   Node* update_dense(const Var& variable, Output gradient) override;

@@ -1,5 +1,7 @@
 #include "tutti/optim/strict_replicas.h"
 
+#include <limits>
+
 #include "tutti/ops/array.h"
 #include "tutti/ops/builders.h"
 #include "tutti/optim/internal/sync_nodes.h"
@@ -11,6 +13,9 @@ namespace {
 Output as_int64(Output value) {
   return value.dtype() == DType::kInt64 ? value : op1("Cast", {value}, {{"DstT", DType::kInt64}});
 }
+
+// One that no global step comes to.
+constexpr std::int64_t kNoStep = std::numeric_limits<std::int64_t>::min();
 
 Tensor no_claim() { return Tensor::vector<std::int64_t>({-1, -1}); }
 
@@ -28,7 +33,8 @@ StrictReplicasOptions checked(StrictReplicasOptions options) {
 struct StrictReplicas::Exchanged {
   Node* send = nullptr;
   Node* take = nullptr;
-  Node* set_step = nullptr;  // waits for nothing but the step's value
+  Node* set_step = nullptr;   // waits for nothing but the step's value
+  Node* set_aside = nullptr;  // the accumulator is at no step any more
   Gradient mean;
 };
 
@@ -58,7 +64,7 @@ ReplicaSync::Nodes StrictReplicas::build(const std::vector<GradientAndVariable>&
   // The step whose gradients the chief takes, or starts with: one value for all accumulators.
   const Output step = read_step(global_step);
   std::vector<GradientAndVariable> means;
-  std::vector<Node*> sent, taken, set;
+  std::vector<Node*> sent, taken, set, set_aside;
   for (const GradientAndVariable& pair : gradients) {
     if (!pair.gradient) continue;
     const Exchanged exchanged = exchange(pair, step);
@@ -66,6 +72,7 @@ ReplicaSync::Nodes StrictReplicas::build(const std::vector<GradientAndVariable>&
     sent.push_back(exchanged.send);
     taken.push_back(exchanged.take);
     set.push_back(exchanged.set_step);
+    set_aside.push_back(exchanged.set_aside);
   }
 
   ScopeGuard there = graph.device_scope(home);
@@ -113,6 +120,7 @@ ReplicaSync::Nodes StrictReplicas::build(const std::vector<GradientAndVariable>&
   }
   nodes.close = add_op(graph, "TuttiCloseShards", {board_->output()}, {}, "close");
   nodes.cancel = nodes.close;
+  nodes.interrupt = group(graph, set_aside, "interrupt");
   nodes.presence = add_op(graph, "TuttiAttendShards", {board_->output()}, {{"worker", options_.worker}}, "presence");
   return nodes;
 }
@@ -148,6 +156,8 @@ StrictReplicas::Exchanged StrictReplicas::exchange(const GradientAndVariable& pa
   result.send = add(kind + "ApplyGradient", std::move(sent), {{"worker", options_.worker}}, "send");
   result.take = add(kind + "TakeGradient", {handle, step}, dtype, "take");
   result.set_step = add("TuttiShardSetStep", {handle, step}, {}, "set_step");
+  Output no_step = constant(graph, kNoStep, DType::kInt64, "no_step");
+  result.set_aside = add("TuttiShardSetStep", {handle, no_step}, {}, "set_aside");
   if (sparse) {
     result.mean = IndexedSlices{result.take->output(1), result.take->output(0), result.take->output(2)};
   } else {

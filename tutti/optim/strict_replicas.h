@@ -33,9 +33,13 @@ struct StrictReplicasOptions {
 // this one are out. Either feed the batch of the claim, which the run before gave,
 //
 //   session.run({}, {}, {strict.local_step_init()});  Tensor claim = session.run({}, {strict.claim()})[0];
-//   for (;;) claim = session.run({{images, batch_of(claim)}}, {strict.next_claim()}, {strict.train()})[0];
+//   for (;;) {
+//     claim = session.run({{images, batch_of(claim)}, {strict.claim(), claim}}, {strict.next_claim()},
+//                         {strict.train()})[0];
+//   }
 //
-// or choose it in the graph by claim().
+// (with the claim itself fed as well, so that batch and claim belong together also when a monitored session recovers
+// and runs the step again), or choose the batch in the graph by claim().
 class StrictReplicas : public ReplicaSync {
  public:
   // Makes claim() in `graph`. Errors: kInvalidArgument for a number of shards or a lease that is not positive, a worker

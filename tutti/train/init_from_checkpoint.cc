@@ -4,7 +4,7 @@
 
 #include "tutti/ops/array.h"
 #include "tutti/ops/builders.h"
-#include "tutti/ops/save_slice_info.h"
+#include "tutti/ops/slice_info.h"
 #include "tutti/train/checkpoint_reader.h"
 #include "tutti/train/internal/restore_check.h"
 #include "tutti/train/internal/saver_graph.h"
@@ -16,7 +16,7 @@ using internal::SavedVariable;
 
 // What a checkpoint would call the variable.
 std::string full_name(const Node& node) {
-  const std::optional<SaveSliceInfo> part = save_slice_info(node);
+  const std::optional<SliceInfo> part = slice_info(node);
   return part ? part->full_name : node.name();
 }
 

@@ -6,7 +6,7 @@
 #include "tutti/core/mutex.h"
 #include "tutti/core/thread_pool.h"
 #include "tutti/io/paths.h"
-#include "tutti/ops/save_slice_info.h"
+#include "tutti/ops/slice_info.h"
 #include "tutti/train/checkpoint_reader.h"
 #include "tutti/train/internal/checkpoint_writer.h"
 #include "tutti/train/internal/kept_checkpoints.h"
@@ -23,7 +23,7 @@ std::vector<SavedVariable> chosen_variables(Graph& graph, const SaverOptions& op
   std::vector<SavedVariable> chosen;
   if (options.variables.empty() && options.nodes.empty()) {
     for (Node* node : graph.collection("variables")) {
-      const std::optional<SaveSliceInfo> part = save_slice_info(*node);
+      const std::optional<SliceInfo> part = slice_info(*node);
       chosen.push_back(internal::saved_variable(part ? part->full_name : node->name(), *node));
     }
   }
@@ -69,11 +69,11 @@ VariableDef variable_def(Node& node) {
   }
   const std::vector<Node*>& trainable = graph.collection("trainable_variables");
   def.trainable = std::find(trainable.begin(), trainable.end(), &node) != trainable.end();
-  if (const std::optional<SaveSliceInfo> part = save_slice_info(node)) {
+  if (const std::optional<SliceInfo> part = slice_info(node)) {
     def.full_name = part->full_name;
-    def.full_shape = part->full_shape;
+    def.full_shape.assign(part->full_shape.dims().begin(), part->full_shape.dims().end());
     def.offset = part->offset;
-    def.shape = part->shape;
+    def.shape.assign(part->shape.dims().begin(), part->shape.dims().end());
   }
   return def;
 }

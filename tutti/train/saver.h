@@ -24,8 +24,9 @@ class CheckpointWriter;
 }
 
 struct SaverOptions {
-  // What is saved, under the names that the checkpoint gives it. Parts of a partitioned variable (save_slice_info.h)
-  // may share a name. When this and `nodes` are empty: all of the graph's `variables`, under their own names.
+  // What is saved, under the names that the checkpoint gives it. Parts of a partitioned variable
+  // (ops/partitioned_variable.h) may share a name. When this and `nodes` are empty: all of the graph's `variables`,
+  // under their own names.
   std::multimap<std::string, Var> variables;
   // The same for variables of imported graphs: nodes VarHandleOp, VariableV2 or Variable.
   std::multimap<std::string, Node*> nodes;
@@ -83,7 +84,9 @@ struct SaveOptions {
 // updates apart from each other; but "global_step", if it is among them, is read before all others: what was counted in
 // the saved step is in the saved variables, which may have later updates besides.
 //
-// Calls from one thread at a time. `graph` and sessions outlive the saver. All but try_... throw Error.
+// Calls from one thread at a time. `graph` outlives the saver. A session that was saved from in the background is needed
+// until wait() has returned: before destroying one, wait, or close() it (which ends the write) and then wait. All but
+// try_... throw Error.
 class Saver {
  public:
   // kInvalidArgument: no variables, a name twice, a node that is no variable, parts that do not agree.

@@ -90,6 +90,7 @@ void CompiledStep::register_part(std::size_t index, std::function<void(Status)> 
           return answered(internal_error(part.task, " registered a graph without giving it a handle"));
         }
         part.graph_handle = std::move(reply->graph_handle);
+        part.takes_ended_steps = reply->takes_ended_steps;
         self->graph_defs_[index] = {};
         answered({});
       });

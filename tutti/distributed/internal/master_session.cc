@@ -94,11 +94,14 @@ Result<std::shared_ptr<CompiledStep>> MasterSession::compile(const Signature& na
   for (CutStep::TaskPart& part : cut.parts) {
     auto worker = workers_.find(part.task);
     if (worker == workers_.end()) return internal_error("a part of the step is for ", part.task, ", which is unknown");
+    auto& ended = ended_steps_[part.task];
+    if (!ended) ended = std::make_shared<EndedSteps>(worker->second, *context_->clock);
     CompiledPart compiled{.task = part.task,
                           .worker = worker->second,
                           .feeds = std::move(part.feeds),
                           .fetches = {},
                           .recv_keys = {},
+                          .ended = ended,
                           .graph_handle = {}};
     for (Part::Terminal& fetch : part.fetches) {
       compiled.fetches.push_back(fetch.index);

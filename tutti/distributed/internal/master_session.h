@@ -132,6 +132,7 @@ class MasterSession : public std::enable_shared_from_this<MasterSession> {
 
   mutable Mutex mu_;
   std::map<std::string, std::shared_ptr<WorkerInterface>> workers_ TUTTI_GUARDED_BY(mu_);
+  std::map<std::string, std::shared_ptr<EndedSteps>> ended_steps_ TUTTI_GUARDED_BY(mu_);  // by task
   std::unordered_map<std::string, std::shared_ptr<CompiledStep>> compiled_ TUTTI_GUARDED_BY(mu_);
   std::set<std::string> lost_early_ TUTTI_GUARDED_BY(mu_);  // while all were being looked for
   int leases_ TUTTI_GUARDED_BY(mu_) = 0;                    // calls of the client that are held

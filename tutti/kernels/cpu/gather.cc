@@ -11,7 +11,7 @@ namespace tutti::cpu {
 namespace {
 
 // Gathers below this many bytes run on the calling thread.
-constexpr std::int64_t kParallelBytes = 512 << 10;
+constexpr std::int64_t kParallelGatherBytes = 512 << 10;
 
 Status bad_index(const Shape& shape, std::int64_t position, std::int64_t value, std::int64_t limit) {
   std::string where;
@@ -130,8 +130,8 @@ Status gather_rows(KernelContext& ctx, const Tensor& params, const Tensor& indic
     E* to = static_cast<E*>(out->raw());
     const auto copy = [&](std::int64_t begin, std::int64_t end) { copy_places(plan, indices, from, to, begin, end); };
     const std::int64_t places = batches * outer * plan.picks;
-    if (ctx.team().size() > 1 && bytes >= kParallelBytes) {
-      parallel_for(ctx.team(), places, std::max<std::int64_t>(1, places * (kParallelBytes / 2) / bytes), copy);
+    if (ctx.team().size() > 1 && bytes >= kParallelGatherBytes) {
+      parallel_for(ctx.team(), places, std::max<std::int64_t>(1, places * (kParallelGatherBytes / 2) / bytes), copy);
     } else {
       copy(0, places);
     }

@@ -186,6 +186,53 @@ struct Ftrl {
   }
 };
 
+// The variable does not enter: it follows from the sums of gradients and of their squares.
+struct AdagradDa {
+  static constexpr int kStates = 3;  // var, sum, sum of squares
+  template <class D, class V>
+  static HWY_INLINE void run(D d, V* s, V g, const hn::TFromD<D>* k) {
+    s[1] = hn::Add(s[1], g);
+    s[2] = hn::MulAdd(g, g, s[2]);
+    V pull = s[1];
+    if (k[1] > 0) {
+      // max(x, 0) that keeps what is not a number.
+      const V size = hn::Sub(hn::Abs(s[1]), hn::Set(d, k[1]));
+      pull = hn::CopySign(hn::IfThenZeroElse(hn::Lt(size, hn::Zero(d)), size), s[1]);
+    }
+    const V below = hn::Add(hn::Set(d, k[2]), hn::Sqrt(s[2]));
+    s[0] = hn::Div(hn::Mul(hn::Set(d, k[0]), pull), below);
+  }
+};
+
+// sign(a) sign(b): zero where one of them is, not a number where one is not.
+template <class D, class V>
+HWY_INLINE V agreement(D d, V a, V b) {
+  const auto sign = [&](V x) {
+    return hn::IfThenElse(hn::Eq(x, x), hn::IfThenZeroElse(hn::Eq(x, hn::Zero(d)), hn::CopySign(hn::Set(d, 1), x)), x);
+  };
+  return hn::Mul(sign(a), sign(b));
+}
+
+struct AddSign {
+  static constexpr int kStates = 2;
+  template <class D, class V>
+  static HWY_INLINE void run(D d, V* s, V g, const hn::TFromD<D>* k) {
+    s[1] = hn::MulAdd(s[1], hn::Set(d, k[3]), hn::Mul(g, hn::Set(d, k[4])));
+    const V factor = hn::MulAdd(hn::Set(d, k[2]), agreement(d, g, s[1]), hn::Set(d, k[1]));
+    s[0] = hn::Sub(s[0], hn::Mul(hn::Mul(hn::Set(d, k[0]), factor), g));
+  }
+};
+
+struct PowerSign {
+  static constexpr int kStates = 2;
+  template <class D, class V>
+  static HWY_INLINE void run(D d, V* s, V g, const hn::TFromD<D>* k) {
+    s[1] = hn::MulAdd(s[1], hn::Set(d, k[3]), hn::Mul(g, hn::Set(d, k[4])));
+    const V factor = exp(d, hn::Mul(hn::Set(d, k[1]), agreement(d, g, s[1])));
+    s[0] = hn::Sub(s[0], hn::Mul(hn::Mul(hn::Set(d, k[0]), factor), g));
+  }
+};
+
 template <class Rule, typename T>
 void run_update(const void* const* old, void* const* fresh, const void* grad, const void* scalars, std::int64_t n) {
   const hn::ScalableTag<T> d;
@@ -256,6 +303,12 @@ UpdateLoop loop_for(UpdateRule rule, bool root) {
       return &run_update<Adadelta, T>;
     case UpdateRule::kFtrl:
       return root ? &run_update<Ftrl<true>, T> : &run_update<Ftrl<false>, T>;
+    case UpdateRule::kAdagradDa:
+      return &run_update<AdagradDa, T>;
+    case UpdateRule::kAddSign:
+      return &run_update<AddSign, T>;
+    case UpdateRule::kPowerSign:
+      return &run_update<PowerSign, T>;
   }
   return nullptr;
 }
@@ -319,6 +372,12 @@ std::array<double, kMaxUpdateScalars> prepare_scalars(UpdateRule rule, std::span
       return {in[0], in[1], 1 - in[1], in[2]};
     case UpdateRule::kFtrl:
       return prepare_ftrl(in, flag);
+    case UpdateRule::kAdagradDa:
+      return {-in[0], in[1] * in[3], in[2] * in[3] * in[0]};
+    case UpdateRule::kAddSign:
+      return {in[0], in[1], in[2], in[3], 1 - in[3]};
+    case UpdateRule::kPowerSign:
+      return {in[0], in[1] * in[2], 0, in[3], 1 - in[3]};
   }
   return {};
 }
@@ -334,6 +393,8 @@ int update_states(UpdateRule rule) {
     case UpdateRule::kKerasNesterov:
     case UpdateRule::kAdagrad:
     case UpdateRule::kProximalAdagrad:
+    case UpdateRule::kAddSign:
+    case UpdateRule::kPowerSign:
       return 2;
     case UpdateRule::kCenteredRmsProp:
     case UpdateRule::kAdamAmsgrad:

@@ -26,6 +26,9 @@ enum class UpdateRule {
   kProximalAdagrad,
   kAdadelta,
   kFtrl,
+  kAdagradDa,
+  kAddSign,
+  kPowerSign,
 };
 
 inline constexpr int kMaxUpdateStates = 4;  // the variable and its slots
@@ -50,6 +53,9 @@ UpdateLoop find_update(UpdateRule rule, DType dtype, bool root);
 //   momentum  lr, momentum
 //   descent   alpha [, l1, l2 of the proximal one]
 //   proximal Adagrad  lr, l1, l2
+//   AdagradDA  lr, l1, l2, global_step
+//   AddSign    lr, alpha, sign_decay, beta
+//   PowerSign  lr, logbase, sign_decay, beta
 std::array<double, kMaxUpdateScalars> prepare_scalars(UpdateRule rule, std::span<const double> inputs, bool flag);
 
 // States that a rule changes, the variable included.

@@ -111,12 +111,16 @@ class ApplyKernel : public Kernel {
     std::array<double, kMaxUpdateScalars> values{};
     std::size_t count = 0;
     for (std::size_t i = 0; i < inputs_.size(); ++i) {
-      if (inputs_[i] != 's') continue;
+      if (inputs_[i] != 's' && inputs_[i] != 'n') continue;
       const Tensor& value = context.input(static_cast<int>(i));
       if (value.num_elements() != 1 || value.rank() != 0) {
         return invalid_argument(name_, ": input ", i, " must be a scalar, got shape ", value.shape());
       }
-      to_double_(value.raw(), &values[count++], 1);
+      if (inputs_[i] == 'n') {
+        values[count++] = static_cast<double>(value.scalar<std::int64_t>());
+      } else {
+        to_double_(value.raw(), &values[count++], 1);
+      }
     }
     const std::array<double, kMaxUpdateScalars> constants = prepare_scalars(rule_, {values.data(), count}, flag_);
     from_double_(constants.data(), scalars->bytes.data(), kMaxUpdateScalars);

@@ -28,16 +28,9 @@ ShardAccumulator::ShardAccumulator(ShardAccumulatorOptions options)
 
 ShardAccumulator::~ShardAccumulator() = default;
 
-// Makes `step` the current one where it may be. It is over when the status is OK and step_ is another.
-Status ShardAccumulator::enter(std::int64_t step, std::string_view what) {
-  if (step <= step_) return {};
-  if (step == step_ + 1 && taken_) {
-    begin(step);
-    return {};
-  }
-  return failed_precondition("accumulator '", printable(options_.name), "': ", what, " step ", step, ", but step ",
-                             step_, " has ", collected_, " of ", options_.num_shards, " shards",
-                             taken_ ? "" : " and was not taken");
+// Makes `step` the current one if it may begin now.
+void ShardAccumulator::enter(std::int64_t step) {
+  if (taken_ && step == step_ + 1) begin(step);
 }
 
 void ShardAccumulator::begin(std::int64_t step) {
@@ -60,8 +53,8 @@ Status ShardAccumulator::apply(const ShardClaim& claim, const Parts& gradient, s
   std::vector<WaiterPtr> finished;
   {
     MutexLock lock(mu_);
-    TUTTI_RETURN_IF_ERROR(enter(claim.step, "a gradient of"));
-    if (claim.step < step_) {
+    enter(claim.step);
+    if (claim.step != step_) {
       fate = GradientFate::kStale;
     } else if (there_[shard]) {
       fate = GradientFate::kRetried;
@@ -93,10 +86,11 @@ void ShardAccumulator::take(std::int64_t step, Cancellation& cancellation, TakeD
     } else if (abandoned_) {
       refused = aborted("accumulator '", printable(options_.name), "' was reset");
     } else {
-      refused = enter(step, "taking");
-      if (refused.ok() && step != step_) {
+      enter(step);
+      if (step != step_) {
         refused = failed_precondition("accumulator '", printable(options_.name), "': taking step ", step,
-                                      ", which is over: it is at step ", step_);
+                                      ", but it is at step ", step_, " with ", collected_, " of ", options_.num_shards,
+                                      " shards", taken_ ? ", taken" : "");
       }
     }
     if (!refused.ok()) {

@@ -38,8 +38,9 @@ struct ShardAccumulatorOptions {
 // What dense and sparse ones share. It is at one step at a time, 0 at first, and collects the gradients of that step's
 // shards, in whatever order they come:
 //
-//  * A gradient of an earlier step is stale and dropped. One of a shard that is there already is a retry and changes
-//    nothing. Both are no errors, and are counted.
+//  * A gradient of another step is stale and dropped: of one that is over, or of a future that was undone when a
+//    checkpoint was restored. One of a shard that is there already is a retry and changes nothing. Both are no errors,
+//    and are counted.
 //  * The mean is sum / num_shards, the sum being ((g0 + g1) + g2) + ...: the same bits whoever sent what and when.
 //  * `take` of the step waits, holding no thread, until all shards are there. It may be repeated: the mean stays until
 //    the next step begins. That is when, the mean having been taken, anyone speaks of the step that follows.
@@ -67,7 +68,7 @@ class ShardAccumulator : public Resource, public WaitingRoom, public std::enable
  protected:
   explicit ShardAccumulator(ShardAccumulatorOptions options);
 
-  // kInvalidArgument for a shard that does not exist; kFailedPrecondition for a step that cannot begin yet.
+  // kInvalidArgument for a shard that does not exist.
   Status apply(const ShardClaim& claim, const Parts& gradient, std::string_view worker);
 
   // What follows is called with the mutex held.
@@ -86,7 +87,7 @@ class ShardAccumulator : public Resource, public WaitingRoom, public std::enable
   using WaiterPtr = std::shared_ptr<TakeWaiter>;
 
   void cancel(const WaiterPtr& waiter);
-  Status enter(std::int64_t step, std::string_view what) TUTTI_REQUIRES(mu_);
+  void enter(std::int64_t step) TUTTI_REQUIRES(mu_);
   void begin(std::int64_t step) TUTTI_REQUIRES(mu_);
   void serve(std::vector<WaiterPtr>* finished) TUTTI_REQUIRES(mu_);
   void end_waiting(const Status& status, std::vector<WaiterPtr>* finished) TUTTI_REQUIRES(mu_);

@@ -61,16 +61,20 @@ std::string_view without_step(std::string_view base) {
   return end < base.size() && end > 1 && base[end - 1] == '-' ? base.substr(0, end - 1) : base;
 }
 
-void remove_directory(FileSystem& fs, const std::string& path) {
-  const Result<std::vector<std::string>> names = fs.list(path);
-  if (!names.ok()) return;
-  for (const std::string& name : *names) (void)fs.remove(path + "/" + name);
+// A file, or a directory of files.
+void remove_all(FileSystem& fs, const std::string& path) {
+  const Result<FileInfo> info = fs.info(path);
+  if (info.ok() && info->is_directory) {
+    const Result<std::vector<std::string>> names = fs.list(path);
+    if (!names.ok()) return;
+    for (const std::string& name : *names) (void)fs.remove(path + "/" + name);
+  }
   (void)fs.remove(path);
 }
 
 // What one name in a directory of checkpoints is.
 struct Leftovers {
-  std::vector<std::string> directories, files;
+  std::vector<std::string> temporary;
   struct Checkpoint {
     bool index = false;
     std::vector<std::string> data;
@@ -88,8 +92,8 @@ struct Leftovers {
       return name.starts_with(str_cat(kept_base, ".")) && name.find(kTemporary, kept_base.size()) == name.npos;
     };
     if (std::any_of(kept.begin(), kept.end(), belongs)) return;
-    if (rest == kParts) directories.push_back(name);
-    if (rest.starts_with(".") && rest.find(kTemporary) != rest.npos) files.push_back(name);
+    const bool is_temporary = rest.starts_with(".") && rest.find(kTemporary) != rest.npos;
+    if (rest == kParts || is_temporary) temporary.push_back(name);
     if (rest == kIndex) checkpoints[std::string(prefix)].index = true;
     if (is_data(rest)) checkpoints[std::string(prefix)].data.push_back(name);
   }
@@ -124,15 +128,14 @@ void remove_leftovers(FileSystem& fs, const std::string& prefix, std::string_vie
   Leftovers found;
   for (const std::string& name : *names) {
     if (name.starts_with(base)) found.look_at(name, base, kept);
-    if (name.starts_with(str_cat(state_file, kTemporary))) found.files.push_back(name);
+    if (name.starts_with(str_cat(state_file, kTemporary))) found.temporary.push_back(name);
   }
-  for (const std::string& name : found.directories) remove_directory(fs, directory + "/" + name);
   for (const auto& [base_of_one, checkpoint] : found.checkpoints) {
     if (checkpoint.index || checkpoint.data.empty()) continue;
     for (const std::string& name : checkpoint.data) (void)fs.remove(directory + "/" + name);
     (void)fs.remove(str_cat(directory, "/", base_of_one, kMeta));
   }
-  for (const std::string& name : found.files) (void)fs.remove(directory + "/" + name);
+  for (const std::string& name : found.temporary) remove_all(fs, directory + "/" + name);
 }
 
 }  // namespace tutti::internal

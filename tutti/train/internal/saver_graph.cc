@@ -7,7 +7,7 @@
 #include "tutti/core/device_name.h"
 #include "tutti/ops/array.h"
 #include "tutti/ops/builders.h"
-#include "tutti/ops/save_slice_info.h"
+#include "tutti/ops/slice_info.h"
 
 namespace tutti::internal {
 namespace {
@@ -256,9 +256,11 @@ class Builder {
     }
     result.hold = group_by_device(kept, "hold");
     result.let_go = group_by_device(dropped, "let_go");
+    Values held;
+    for (const SavedVariable& copy : copies) held[copy.node] = read(copy);
     Builder writer(graph_, copies, options_);
     writer.filename_ = filename_;
-    result.write_tensor = writer.add_save(writer.read_all(copies)).name();
+    result.write_tensor = writer.add_save(held).name();
   }
 
   // One edge from each task to the group.
@@ -297,7 +299,7 @@ SavedVariable saved_variable(std::string name, Node& node) {
                          .dtype = node.attr<DType>("dtype"),
                          .shape = node.attr<PartialShape>("shape"),
                          .device = device_of(node)};
-  if (const std::optional<SaveSliceInfo> part = save_slice_info(node)) variable.spec = part->spec();
+  if (const std::optional<SliceInfo> part = slice_info(node)) variable.spec = part->spec();
   return variable;
 }
 

@@ -21,7 +21,7 @@ struct SavedVariable {
   bool is_resource() const;
 };
 
-// Throws Error (kInvalidArgument) when `node` is no variable, or a part that leaves its whole.
+// Throws Error (kInvalidArgument) when `node` is no variable.
 SavedVariable saved_variable(std::string name, Node& node);
 
 struct SaverGraphOptions {

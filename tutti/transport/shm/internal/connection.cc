@@ -95,6 +95,12 @@ void Connection::ready(int fd) {
   pump();
 }
 
+// See ring.h: the flag first, then the last look.
+bool Connection::end_polling() {
+  ring_.sleep();
+  return ring_.has_input();
+}
+
 void Connection::pump_soon() {
   services_.loop->post([self = shared_from_this()] { self->pump(); });
 }
@@ -123,6 +129,7 @@ Status Connection::drain() {
     if (ring_.available() > 0) {
       TUTTI_RETURN_IF_ERROR(reader_.read(ring_, take_message, progress));
       progress();
+      services_.loop->came_in(weak_from_this());
     }
     // See ring.h: the flag first, then the last look.
     ring_.sleep();
@@ -173,7 +180,8 @@ Result<Payload> Connection::make_payload(const Message& message) {
     }
     TUTTI_ASSIGN_OR_RETURN(PeerMemory::Place place, peer_memory_.find(piece));
     payload.append(place.bytes,
-                   std::make_shared<Borrowed>(weak_from_this(), borrowing, piece.loan, std::move(place.mapping)));
+                   std::make_shared<Borrowed>(weak_from_this(), borrowing, piece.loan, std::move(place.mapping)),
+                   /*lent=*/true);
   }
   return payload;
 }
@@ -225,6 +233,10 @@ Status Connection::take_call(Message message) {
     answer(message.id, refused, {});
     return {};
   }
+  if (services_.quick && services_.quick(serving->method)) {
+    serve(serving, std::move(request));
+    return {};
+  }
   services_.loop->post([self = shared_from_this(), serving, request = std::move(request)]() mutable {
     self->serve(serving, std::move(request));
   });
@@ -268,6 +280,10 @@ Status Connection::take_reply(Message message) {
     payload = {};
   } else if (message.code != 0) {
     status = Status(static_cast<Code>(message.code), std::move(message.text));
+  }
+  if (EventLoop::waits_here(call->waiter())) {
+    call->finish(std::move(status), std::move(payload));
+    return {};
   }
   services_.loop->post([call = std::move(call), status = std::move(status), payload = std::move(payload)]() mutable {
     call->finish(std::move(status), std::move(payload));

@@ -25,14 +25,15 @@ struct ConnectionServices {
   std::shared_ptr<SegmentPool> pool;
   std::shared_ptr<Allocator> message_memory;
   Clock* clock = nullptr;
-  CallHandler* handler = nullptr;      // null: nobody may call us
-  std::uint64_t message_bytes = 0;     // of one
-  std::uint64_t connection_bytes = 0;  // of a peer's requests at once
+  CallHandler* handler = nullptr;                      // null: nobody may call us
+  std::function<bool(std::string_view method)> quick;  // as in ShmOptions
+  std::uint64_t message_bytes = 0;                     // of one
+  std::uint64_t connection_bytes = 0;                  // of a peer's requests at once
 };
 
 // One end of it. Lives while it is open (the loop holds it), while a channel holds it, and while one of its threads is
 // in it; rings go with it. The socket stays while something that crossed is still looked at. Thread-safe.
-class Connection : public Watched, public std::enable_shared_from_this<Connection> {
+class Connection : public Watched, public Polled, public std::enable_shared_from_this<Connection> {
  public:
   using Lost = std::function<void(Status)>;
 
@@ -49,6 +50,10 @@ class Connection : public Watched, public std::enable_shared_from_this<Connectio
   const std::string& description() const { return *description_; }
 
   void ready(int fd) override;
+  void begin_polling() override { ring_.stop_sleeping(); }
+  bool has_input() const override { return ring_.has_input(); }
+  bool end_polling() override;
+  void take_input() override { pump(); }
 
  private:
   struct Serving;
