@@ -220,6 +220,25 @@ TEST_F(TrainingRecovery, TheChiefsTaskIsKilledAndComesBackWhileTheOtherWorkerGoe
   EXPECT_TRUE(chief.stop().status.ok());
 }
 
+TEST(TrainingStart, AClusterThatIsNotThereIsWaitedForAsLongAsTheProgramSays) {
+  ProcessCluster cluster(1, 1);
+  cluster.start("worker", 0);  // and no parameter server
+  Replica replica(cluster.spec(), 0);
+  for (const bool is_chief : {true, false}) {
+    MonitoredTrainingSessionOptions options;
+    options.master = cluster.target("worker", 0);
+    options.is_chief = is_chief;
+    options.max_wait_secs = 0.2;
+    options.environment.log = nullptr;
+    try {
+      MonitoredTrainingSession session(replica.graph, options);
+      ADD_FAILURE() << "there is no ps";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Code::kDeadlineExceeded) << error.what();
+    }
+  }
+}
+
 TEST_F(TrainingRecovery, ANewChiefGoesOnWhereTheLastOneSaved) {
   {
     Program first(cluster, 0, directory.path());

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <future>
+#include <set>
 #include <stdexcept>
 #include <thread>
 
@@ -231,6 +232,52 @@ TEST_F(MonitoredTest, HooksMayMeetALostTaskToo) {
     // A session that a hook never learnt of does not count.
     EXPECT_EQ(made.get(), std::string_view(where) == "after_create_session" ? 1 : 2) << where;
   }
+}
+
+// Loses a task in every step.
+struct HopelessHook : SessionRunHook {
+  void after_run(RunContext&, const RunValues&) override { throw_error(aborted("every time")); }
+};
+
+TEST_F(MonitoredTest, AStepThatNeverWorksIsGivenUp) {
+  auto ended = std::async(std::launch::async, [&] {
+    MonitoredSession monitored = session({HopelessHook()});
+    const Status status = thrown_by([&] { monitored.run({job.train}); });
+    EXPECT_GE(monitored.sessions_created(), 3);
+    return status;
+  });
+  while (ended.wait_for(1ms) != std::future_status::ready) surroundings.clock->advance(100s);
+  EXPECT_EQ(ended.get(), aborted("every time"));
+  EXPECT_EQ(surroundings.lines.count("No step has worked for 7200 secs"), 1);
+}
+
+// Counts the sessions that it knows of.
+struct OpenSessionsHook : SessionRunHook {
+  explicit OpenSessionsHook(std::set<Session*>& open) : open(&open) {}
+  void after_create_session(Session& session, Coordinator&) override { EXPECT_TRUE(open->insert(&session).second); }
+  void after_close_session(Session& session) override {
+    EXPECT_EQ(open->erase(&session), 1u);
+    EXPECT_EQ(thrown_by([&] { session.run({NodeName("train")}); }).code(), Code::kCancelled);
+  }
+  std::set<Session*>* open;
+};
+
+TEST_F(MonitoredTest, HooksLearnWhichSessionsAreGone) {
+  std::set<Session*> open;
+  {
+    MonitoredSession monitored = session({OpenSessionsHook(open)});
+    faults.fail_next_run(aborted("gone"));
+    monitored.run({job.train});
+    EXPECT_EQ(open.size(), 1u);
+    monitored.close();
+    EXPECT_TRUE(open.empty());
+  }
+  const Status status = thrown_by([&] {
+    MonitoredSession monitored = session({OpenSessionsHook(open)});
+    throw_error(internal_error("the user's"));
+  });
+  EXPECT_EQ(status, internal_error("the user's"));
+  EXPECT_TRUE(open.empty());
 }
 
 TEST_F(MonitoredTest, OtherErrorsOfHooksEndTheJob) {

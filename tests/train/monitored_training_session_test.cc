@@ -1,8 +1,11 @@
 #include "tutti/train/monitored_training_session.h"
 
+#include <future>
+
 #include "tests/train/hooks/hook_fixture.h"
 #include "tutti/core/cancellation.h"
 #include "tutti/ops/builders.h"
+#include "tutti/train/coordinator.h"
 #include "tutti/train/hooks/stop_at_step_hook.h"
 #include "tutti/train/saver.h"
 
@@ -219,6 +222,53 @@ TEST_F(MonitoredTrainingTest, ItRecoversFromTheLastCheckpointAndGoesOn) {
   EXPECT_EQ(steps, 14);
   EXPECT_EQ(session.sessions_created(), 2);
   EXPECT_EQ(checkpoints_in(directory.path()), (Steps{0, 5, 10, 12}));
+}
+
+TEST_F(MonitoredTrainingTest, SavesInTheBackgroundAlsoWhenASessionIsLost) {
+  options.scaffold = std::make_shared<Scaffold>();
+  options.scaffold->save_in_background = true;
+  options.save_checkpoint_steps = 1;
+  {
+    MonitoredTrainingSession session(job.graph, options);
+    session.run({job.train});
+    session.run({job.train});
+    faults.fail_next_run(aborted("ps:0 is gone"));
+    session.run({job.train});
+    session.close();
+  }
+  const std::string newest = *latest_checkpoint(local_file_system(), directory.path()).value_or_throw();
+  options.scaffold = nullptr;
+  MonitoredTrainingSession again(job.graph, options);
+  const std::vector<Tensor> values = again.run({}, {*job.step, *job.w});
+  EXPECT_GE(step_value(values[0]), 2);
+  EXPECT_EQ(values[1].scalar<float>(), 10 + 0.5f * static_cast<float>(step_value(values[0])));
+  EXPECT_EQ(newest, directory.file(str_cat("model.ckpt-", step_value(values[0]))));
+}
+
+// Has a thread that does not end before it is let go.
+struct StubbornHook : SessionRunHook {
+  explicit StubbornHook(std::shared_future<void> release) : release(std::move(release)) {}
+  void after_create_session(Session&, Coordinator& coordinator) override {
+    coordinator.start_thread("stubborn", [release = release] { release.wait(); });
+  }
+  std::shared_future<void> release;
+};
+
+TEST_F(MonitoredTrainingTest, StopGracePeriodSecs) {
+  std::promise<void> release;
+  options.checkpoint_dir = "";
+  options.stop_grace_period_secs = 0.2;
+  options.hooks = {StubbornHook(release.get_future().share())};
+  const TimePoint start = surroundings.clock->now();
+  auto trained = std::async(std::launch::async, [&] { train(0); });
+  while (surroundings.lines.count("threads still running: stubborn") == 0) {
+    surroundings.clock->advance(1ms);
+    ASSERT_NE(trained.wait_for(1ms), std::future_status::ready);
+  }
+  EXPECT_GE(surroundings.clock->now() - start, 200ms);
+  EXPECT_LT(surroundings.clock->now() - start, 120s);  // the default
+  release.set_value();
+  trained.get();
 }
 
 TEST_F(MonitoredTrainingTest, CheckpointsOfAnEarlierRunAreDeletedInTheirTurn) {

@@ -1,5 +1,8 @@
 #include "tutti/train/queue_runner.h"
 
+#include <chrono>
+#include <future>
+
 #include "tests/train/train_fixture.h"
 #include "tutti/graph/graph_def.h"
 #include "tutti/ops/builders.h"
@@ -67,6 +70,27 @@ TEST(QueueRunnerTest, AStopEndsThreadsThatWaitForRoom) {
   EXPECT_EQ(coordinator.running()[1], "QueueRunnerThread-numbers-close_on_stop");
   coordinator.request_stop();
   coordinator.join();
+  EXPECT_TRUE(coordinator.running().empty());
+}
+
+TEST(QueueRunnerTest, AStopEndsAThreadThatWaitsForSomethingElse) {
+  ManualClock clock;
+  QueueGraph numbers(1000);
+  const Output empty =
+      add_op(numbers.graph, "FIFOQueueV2", {}, {{"component_types", std::vector<DType>{DType::kInt64}}}, "never_filled")
+          ->output();
+  Node* wait =
+      add_op(numbers.graph, "QueueDequeueV2", {empty}, {{"component_types", std::vector<DType>{DType::kInt64}}});
+  const QueueRunner runner(numbers.queue, {wait});
+  LocalSession session(numbers.graph);
+  Coordinator coordinator(clock);
+  runner.start(session, coordinator);
+  coordinator.request_stop();
+  auto joined = std::async(std::launch::async, [&] { coordinator.join({std::chrono::hours(1)}); });
+  while (joined.wait_for(std::chrono::milliseconds(1)) != std::future_status::ready) {
+    clock.advance(std::chrono::milliseconds(100));
+  }
+  joined.get();
   EXPECT_TRUE(coordinator.running().empty());
 }
 

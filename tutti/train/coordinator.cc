@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <system_error>
 #include <utility>
 
 #include "tutti/train/internal/alarm.h"
@@ -105,17 +106,26 @@ void Coordinator::end_member(std::list<Member>::iterator member) {
 
 void Coordinator::start_thread(const std::string& name, std::function<void()> body) {
   const auto member = add_member(name);
-  std::thread thread([this, member, name, body = std::move(body)] {
-    pthread_setname_np(pthread_self(), name.substr(0, 15).c_str());  // what the system shows
-    try {
-      stop_on_exception(body);
-    } catch (const Error&) {
-      // The coordinator was joined without this thread, so nobody is left to hear of its error.
-    }
+  std::thread thread;
+  try {
+    thread = std::thread([this, member, name, body = std::move(body)] { run_member(member, name, body); });
+  } catch (const std::system_error& error) {
     end_member(member);
-  });
+    throw_error(resource_exhausted("thread \"", name, "\": ", error.what()));
+  }
   MutexLock lock(mu_);
   member->thread = std::move(thread);
+}
+
+void Coordinator::run_member(std::list<Member>::iterator member, const std::string& name,
+                             const std::function<void()>& body) {
+  pthread_setname_np(pthread_self(), name.substr(0, 15).c_str());  // what the system shows
+  try {
+    stop_on_exception(body);
+  } catch (const Error&) {
+    // The coordinator was joined without this thread, so nobody is left to hear of its error.
+  }
+  end_member(member);
 }
 
 Coordinator::Registration::Registration(Coordinator& coordinator, std::list<Member>::iterator member)

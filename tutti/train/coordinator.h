@@ -56,11 +56,13 @@ class Coordinator {
   // The error that request_stop got first; OK when there was none.
   Status requested_error() const;
   bool joined() const;
+  Clock& clock() const { return clock_; }
 
   // Runs `body`; what it throws becomes a request to stop.
   void stop_on_exception(const std::function<void()>& body);
 
-  // A thread of the coordinator's own that runs stop_on_exception(body).
+  // A thread of the coordinator's own that runs stop_on_exception(body). Throws kResourceExhausted when the system
+  // gives no thread.
   void start_thread(const std::string& name, std::function<void()> body);
   // Says that another's thread runs, until the registration goes.
   class Registration {
@@ -91,6 +93,7 @@ class Coordinator {
   };
 
   std::list<Member>::iterator add_member(const std::string& name);
+  void run_member(std::list<Member>::iterator member, const std::string& name, const std::function<void()>& body);
   void end_member(std::list<Member>::iterator member);
   bool any_running() const TUTTI_REQUIRES(mu_);
   std::vector<std::string> running_names() const TUTTI_REQUIRES(mu_);

@@ -80,6 +80,8 @@ class RunContext {
 //   after_create_session      for each session: the first one, and again after each recovery
 //   before_run, after_run     around each step; not after_run when the step failed
 //   end                       once, while the session is still open; not when an error ends the job
+//   after_close_session       for each session: it is closed and about to go, so what still uses it must be waited
+//                             for. Must not throw.
 //
 // A hook may throw Error: kAborted and kUnavailable make the session recover, others end the job. One hook serves one
 // monitored session at a time.
@@ -92,6 +94,7 @@ class SessionRunHook {
   virtual std::optional<RunArgs> before_run(RunContext& /*context*/) { return std::nullopt; }
   virtual void after_run(RunContext& /*context*/, const RunValues& /*values*/) {}
   virtual void end(Session& /*session*/) {}
+  virtual void after_close_session(Session& /*session*/) {}
 };
 
 // A hook, shared: made of a hook, or of a pointer to one that is to be asked something later.
@@ -100,7 +103,9 @@ class Hook {
   template <std::derived_from<SessionRunHook> H>
   Hook(H hook) : hook_(std::make_shared<H>(std::move(hook))) {}  // NOLINT: implicit: hooks = {StopAtStepHook(...)}
   template <std::derived_from<SessionRunHook> H>
-  Hook(std::shared_ptr<H> hook) : hook_(std::move(hook)) {}  // NOLINT: implicit likewise
+  Hook(std::shared_ptr<H> hook) : hook_(std::move(hook)) {  // NOLINT: implicit likewise
+    if (hook_ == nullptr) throw_error(invalid_argument("Hook: the pointer is null"));
+  }
 
   SessionRunHook* operator->() const { return hook_.get(); }
   SessionRunHook& operator*() const { return *hook_; }

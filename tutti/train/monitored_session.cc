@@ -46,6 +46,7 @@ class MonitoredSession::Impl {
         last_run_ = LastRun::kFailed;  // until it is known that it did not
         auto value = step(*live_);
         last_run_ = LastRun::kFine;
+        failing_since_.reset();
         return value;
       } catch (const Error& error) {
         if (!recover_from(error.status())) throw;
@@ -79,8 +80,10 @@ class MonitoredSession::Impl {
   // False: `status` is what counts. Throws what counts instead.
   bool recover_from(const Status& status);
   void lose(const Status& cause);
+  bool may_lose_again(const Status& cause);
   void retire();
   void end_hooks();
+  void after_close(LiveSession& live);
   Status stop_live();
   void say_stragglers(const std::vector<std::string>& names);
   Duration grace() const { return seconds(options_.stop_grace_period_secs); }
@@ -97,6 +100,8 @@ class MonitoredSession::Impl {
   bool closed_ = false;
   bool stop_requested_ = false;
   enum class LastRun { kFine, kInputEnded, kFailed } last_run_ = LastRun::kFine;
+  std::optional<TimePoint> failing_since_;  // the first of the steps that lost their sessions, one after the other
+  internal::Backoff failing_pause_;
   int created_ = 0;
   int frozen_at_ = -1;  // nodes with this id or a higher one are not the session's
   // Sessions that were lost, with threads that have not ended yet.
@@ -118,7 +123,14 @@ std::unique_ptr<LiveSession> MonitoredSession::Impl::create() {
   auto live = std::make_unique<LiveSession>(creator_->create_session(), *environment_.clock, environment_.cancellation);
   frozen_at_ = graph_.id_limit();
   start_queue_runners(graph_, live->session(), live->coordinator());
-  for (const Hook& hook : options_.hooks) hook->after_create_session(live->session(), live->coordinator());
+  try {
+    for (const Hook& hook : options_.hooks) hook->after_create_session(live->session(), live->coordinator());
+  } catch (...) {
+    std::vector<std::string> stragglers;
+    live->abandon(grace(), &stragglers);
+    after_close(*live);
+    throw;
+  }
   ++created_;
   return live;
 }
@@ -148,13 +160,29 @@ bool MonitoredSession::Impl::recover_from(const Status& status) {
   Status first;
   if (live_ != nullptr && !is_preemption(status)) first = live_->coordinator().requested_error();
   const Status& cause = first.ok() ? status : first;
-  if (recovers_ && live_ != nullptr && is_preemption(cause)) {
+  if (recovers_ && live_ != nullptr && is_preemption(cause) && may_lose_again(cause)) {
     lose(cause);
     return true;
   }
   if (cause.code() == Code::kOutOfRange) last_run_ = LastRun::kInputEnded;
   throw_if_error(first);
   return false;
+}
+
+// A step that fails again in every session is not a task that comes back: it gets pauses, and an end.
+bool MonitoredSession::Impl::may_lose_again(const Status& cause) {
+  const TimePoint now = environment_.clock->now();
+  if (!failing_since_) {
+    failing_since_ = now;
+    failing_pause_ = internal::Backoff();
+    return true;
+  }
+  if (now - *failing_since_ > seconds(options_.max_wait_secs)) {
+    environment_.say(str_cat("No step has worked for ", options_.max_wait_secs, " secs. ", cause.to_string()));
+    return false;
+  }
+  environment_.wait(failing_pause_.next());
+  return true;
 }
 
 void MonitoredSession::Impl::lose(const Status& cause) {
@@ -166,6 +194,7 @@ void MonitoredSession::Impl::retire() {
   std::erase_if(retired_, [](const auto& old) { return old->coordinator().running().empty(); });
   std::vector<std::string> stragglers;
   live_->abandon(grace(), &stragglers);
+  after_close(*live_);
   say_stragglers(stragglers);
   if (!stragglers.empty()) retired_.push_back(std::move(live_));
   live_.reset();
@@ -194,10 +223,15 @@ void MonitoredSession::Impl::end_hooks() {
   for (const Hook& hook : options_.hooks) hook->end(live_->session());
 }
 
+void MonitoredSession::Impl::after_close(LiveSession& live) {
+  for (const Hook& hook : options_.hooks) hook->after_close_session(live.session());
+}
+
 Status MonitoredSession::Impl::stop_live() {
   if (live_ == nullptr) return {};
   std::vector<std::string> stragglers;
   Status error = live_->stop(grace(), &stragglers);
+  after_close(*live_);
   say_stragglers(stragglers);
   live_.reset();
   return error;

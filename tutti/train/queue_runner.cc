@@ -1,14 +1,18 @@
 #include "tutti/train/queue_runner.h"
 
 #include <algorithm>
-#include <atomic>
+#include <chrono>
 #include <memory>
 #include <utility>
 
+#include "tutti/core/cancellation.h"
+#include "tutti/core/clock.h"
+#include "tutti/core/mutex.h"
 #include "tutti/ops/array.h"
 #include "tutti/ops/builders.h"
 #include "tutti/runtime/session.h"
 #include "tutti/train/coordinator.h"
+#include "tutti/train/internal/alarm.h"
 
 namespace tutti {
 namespace {
@@ -22,20 +26,49 @@ Node* add_close(Output queue, bool cancel, const std::string& name) {
                 name);
 }
 
+// How long a step that is under way when everybody stops has to end by itself. Some wait for what will not come any
+// more, and for something else than the queue: the gradients of workers that have gone.
+constexpr std::chrono::seconds kTimeToFinish(1);
+
 // What the threads of one runner share.
-struct Shared {
+class Shared {
+ public:
   Shared(Session& s, Coordinator& c, QueueRunner r)
-      : session(s), coordinator(c), runner(std::move(r)), filling(static_cast<int>(runner.enqueue.size())) {}
+      : session(s), coordinator(c), runner(std::move(r)), filling_(static_cast<int>(runner.enqueue.size())) {}
+
+  // True for the last one.
+  bool leave() {
+    MutexLock lock(mu_);
+    changed_.notify_all();
+    return --filling_ == 0;
+  }
+  // Ends the steps of threads that stay.
+  void end_steps() {
+    const TimePoint deadline = coordinator.clock().now() + kTimeToFinish;
+    {
+      internal::Alarm alarm(coordinator.clock(), deadline, mu_, changed_);
+      MutexLock lock(mu_);
+      while (filling_ > 0 && coordinator.clock().now() < deadline) changed_.wait(mu_);
+    }
+    stopping.cancel(cancelled("queue runner \"", runner.name, "\" stops"));
+  }
+
   Session& session;
   Coordinator& coordinator;
   const QueueRunner runner;
-  std::atomic<int> filling;  // the last one to see the end closes the queue
+  Cancellation stopping;  // of the threads' steps
+
+ private:
+  Mutex mu_;
+  CondVar changed_;
+  int filling_ TUTTI_GUARDED_BY(mu_);
 };
 
 // True: the input has ended.
-bool fill(const Shared& shared, const std::string& node) {
+bool fill(Shared& shared, const std::string& node) {
   while (!shared.coordinator.should_stop()) {
-    const Result<std::vector<Tensor>> result = shared.session.try_run({}, {}, {node});
+    const Result<std::vector<Tensor>> result =
+        shared.session.try_run({}, {}, {node}, {.cancellation = &shared.stopping});
     if (result.ok()) continue;
     const std::vector<Code>& closed = shared.runner.closed_codes;
     if (std::find(closed.begin(), closed.end(), result.status().code()) != closed.end()) return true;
@@ -51,10 +84,10 @@ void run_thread(Shared& shared, const std::string& node) {
   try {
     ended = fill(shared, node);
   } catch (...) {
-    --shared.filling;
+    shared.leave();
     throw;
   }
-  if (--shared.filling != 0 || !ended) return;
+  if (!shared.leave() || !ended) return;
   // The queue may be gone with its task; who dequeues is told that by the step itself.
   static_cast<void>(shared.session.try_run({}, {}, {shared.runner.close}));
 }
@@ -107,6 +140,7 @@ void QueueRunner::start(Session& session, Coordinator& coordinator) const {
   coordinator.start_thread(str_cat("QueueRunnerThread-", name, "-close_on_stop"), [shared] {
     shared->coordinator.wait_for_stop();
     static_cast<void>(shared->session.try_run({}, {}, {shared->runner.cancel}));
+    shared->end_steps();
   });
 }
 

@@ -26,7 +26,8 @@ struct QueueRunner {
   std::vector<Code> closed_codes = {Code::kOutOfRange};  // with these an enqueue says that the input has ended
 
   // Starts the threads, named "QueueRunnerThread-NAME-OP", as `coordinator`'s. Each runs its node until a stop, or
-  // until the input ends; other errors stop the coordinator. Both outlive the threads.
+  // until the input ends; other errors stop the coordinator. At a stop the queue is cancelled, and a second later what
+  // still runs. Both outlive the threads.
   void start(Session& session, Coordinator& coordinator) const;
 };
 

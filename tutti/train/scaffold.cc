@@ -59,10 +59,11 @@ struct TimedSaver {
   Saver saver;
 };
 
-std::shared_ptr<Saver> default_saver(Graph& graph, const Environment& environment) {
+std::shared_ptr<Saver> default_saver(Graph& graph, bool in_background, const Environment& environment) {
   SaverOptions options;
   options.sharded = true;
   options.allow_empty = true;
+  options.save_in_background = in_background;
   options.files = environment.files;
   options.clock = environment.clock.get();
   auto made = std::make_shared<TimedSaver>(graph, options, environment.clock);
@@ -95,7 +96,7 @@ void Scaffold::finalize(Graph& graph, const Environment& environment) {
     local_init_op = get_or_make(graph, "local_init_op", [&] { return default_local_init(graph); });
   }
   fill(summary_op, graph, "summary_op", [&] { return merge_summaries(graph); });
-  if (saver == nullptr) saver = default_saver(graph, environment);
+  if (saver == nullptr) saver = default_saver(graph, save_in_background, environment);
 }
 
 }  // namespace tutti

@@ -40,10 +40,6 @@ void CheckpointSaverHook::write_graph() {
 }
 
 void CheckpointSaverHook::after_create_session(Session& session, Coordinator&) {
-  // What the session before this one was still writing went with it.
-  if (const Status lost = saver().try_wait(); !lost.ok()) {
-    context_->log(str_cat("A checkpoint was not finished: ", lost.to_string()));
-  }
   const std::int64_t step = step_.read(session);
   if (options_.save_graph_def) write_graph();
   events_->add_graph(export_graph_def(context_->graph));
@@ -68,6 +64,13 @@ void CheckpointSaverHook::end(Session& session) {
   if (timer_.last_triggered_step() != step) static_cast<void>(save(session, step));
   saver().wait();
   for (const auto& listener : options_.listeners) listener->end(session, step);
+}
+
+void CheckpointSaverHook::after_close_session(Session&) {
+  // A saver in the background uses the session until it is done.
+  if (const Status lost = saver().try_wait(); !lost.ok()) {
+    context_->log(str_cat("A checkpoint was not finished: ", lost.to_string()));
+  }
 }
 
 bool CheckpointSaverHook::save(Session& session, std::int64_t step) {

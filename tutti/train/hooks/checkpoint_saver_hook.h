@@ -53,6 +53,7 @@ class CheckpointSaverHook : public SessionRunHook {
   std::optional<RunArgs> before_run(RunContext& context) override;
   void after_run(RunContext& context, const RunValues& values) override;
   void end(Session& session) override;
+  void after_close_session(Session& session) override;
 
  private:
   Saver& saver() const;

@@ -23,7 +23,7 @@ class Backoff {
   }
 
  private:
-  const std::optional<Duration> fixed_;
+  std::optional<Duration> fixed_;
   Duration next_;
 };
 

@@ -3,9 +3,7 @@
 namespace tutti::internal {
 
 LiveSession::LiveSession(std::unique_ptr<Session> session, Clock& clock, Cancellation* cancellation)
-    : session_(std::move(session)),
-      coordinator_(clock, {}),
-      on_cancel_(cancellation, [this, cancellation] {
+    : session_(std::move(session)), coordinator_(clock, {}), on_cancel_(cancellation, [this, cancellation] {
         try {
           coordinator_.request_stop(cancellation->status());
         } catch (const Error&) {

@@ -7,7 +7,8 @@
 
 namespace tutti::internal {
 
-// Calls back when `cancellation` (null: never) is cancelled while this lives; not when it was before. Gone when this is.
+// Calls back when `cancellation` (null: never) is cancelled while this lives; not when it was before. Gone when this
+// is.
 class OnCancel {
  public:
   OnCancel(Cancellation* cancellation, std::function<void()> callback) : cancellation_(cancellation) {
