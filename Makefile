@@ -36,8 +36,8 @@ build: setup
 
 demo: setup
 	@cmake --preset release >/dev/null
-	@cmake --build build/release --target mnist_mlp
-	@$(BIN)/mnist_mlp
+	@cmake --build build/release --target tutti_program distributed_mnist
+	@scripts/demo $(BIN)
 
 test: build
 	@cd build/release && $(TEST_ENV) ctest --output-on-failure $(CTEST_FLAGS)

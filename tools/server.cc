@@ -56,7 +56,8 @@ void add_flags(CLI::App& command, Flags& flags) {
                   "This task's index in the job; may be left out when there is one")
       ->check(CLI::NonNegativeNumber);
   command.add_option("--listen", flags.listen, "Where to listen (host:port) when not at the task's own address");
-  command.add_option("--threads", flags.threads, "Threads that compute; 0: one a core")->check(CLI::Range(0, 1024));
+  command.add_option("--threads", flags.threads, "Threads that compute; 0: what TUTTI_THREADS says, else one a core")
+      ->check(CLI::Range(0, 1024));
   command.add_option("--data-dir", flags.data_directories,
                      "A directory that graphs may read and write; may be given again. On the loopback the default is "
                      "every directory, elsewhere none");
@@ -126,8 +127,9 @@ ServerOptions server_options(const Flags& flags) {
   ServerOptions options;
   read_cluster(flags, options);
   options.listen = flags.listen;
-  options.runtime.intra_op_threads = flags.threads;
-  options.runtime.inter_op_threads = flags.threads;
+  const int threads = flags.threads > 0 ? flags.threads : threads_from_env().value_or_throw();
+  options.runtime.intra_op_threads = threads;
+  options.runtime.inter_op_threads = threads;
   options.security.ca_file = flags.ca_file;
   options.security.certificate_file = flags.certificate_file;
   options.security.key_file = flags.key_file;
