@@ -13,7 +13,7 @@ namespace {
 
 namespace messages = tensorboard::hparams;
 
-Status check_text(std::string_view text, std::string_view what) {
+Status check_hparam_text(std::string_view text, std::string_view what) {
   if (is_utf8(text)) return {};
   return invalid_argument("hparams: the ", what, " \"", printable(text), "\" is not UTF-8");
 }
@@ -22,7 +22,7 @@ Status check_value(const std::string& name, const HParamValue& value) {
   if (const auto* number = std::get_if<double>(&value); number && !std::isfinite(*number)) {
     return invalid_argument("hparams: \"", printable(name), "\" is ", *number, ", which the plugin cannot show");
   }
-  if (const auto* text = std::get_if<std::string>(&value)) return check_text(*text, str_cat("value of ", name));
+  if (const auto* text = std::get_if<std::string>(&value)) return check_hparam_text(*text, str_cat("value of ", name));
   return {};
 }
 
@@ -91,9 +91,9 @@ Status fill_domain(const HParamDomain& hparam, messages::HParamInfo* info) {
 }
 
 Status fill_hparam(const HParamDomain& hparam, messages::HParamInfo* info) {
-  TUTTI_RETURN_IF_ERROR(check_text(hparam.name, "name"));
-  TUTTI_RETURN_IF_ERROR(check_text(hparam.display_name, "display name"));
-  TUTTI_RETURN_IF_ERROR(check_text(hparam.description, "description"));
+  TUTTI_RETURN_IF_ERROR(check_hparam_text(hparam.name, "name"));
+  TUTTI_RETURN_IF_ERROR(check_hparam_text(hparam.display_name, "display name"));
+  TUTTI_RETURN_IF_ERROR(check_hparam_text(hparam.description, "description"));
   info->set_name(hparam.name);
   info->set_display_name(hparam.display_name);
   info->set_description(hparam.description);
@@ -101,10 +101,10 @@ Status fill_hparam(const HParamDomain& hparam, messages::HParamInfo* info) {
 }
 
 Status fill_metric(const HParamMetric& metric, messages::MetricInfo* info) {
-  TUTTI_RETURN_IF_ERROR(check_text(metric.tag, "tag of a metric"));
-  TUTTI_RETURN_IF_ERROR(check_text(metric.group, "group of a metric"));
-  TUTTI_RETURN_IF_ERROR(check_text(metric.display_name, "display name of a metric"));
-  TUTTI_RETURN_IF_ERROR(check_text(metric.description, "description of a metric"));
+  TUTTI_RETURN_IF_ERROR(check_hparam_text(metric.tag, "tag of a metric"));
+  TUTTI_RETURN_IF_ERROR(check_hparam_text(metric.group, "group of a metric"));
+  TUTTI_RETURN_IF_ERROR(check_hparam_text(metric.display_name, "display name of a metric"));
+  TUTTI_RETURN_IF_ERROR(check_hparam_text(metric.description, "description of a metric"));
   info->mutable_name()->set_tag(metric.tag);
   info->mutable_name()->set_group(metric.group);
   info->set_display_name(metric.display_name);
@@ -115,13 +115,13 @@ Status fill_metric(const HParamMetric& metric, messages::MetricInfo* info) {
 }  // namespace
 
 Result<std::string> hparams_summary(const HParams& hparams, double start_seconds, const std::string& trial_id) {
-  TUTTI_RETURN_IF_ERROR(check_text(trial_id, "trial"));
+  TUTTI_RETURN_IF_ERROR(check_hparam_text(trial_id, "trial"));
   messages::HParamsPluginData data;
   auto* start = data.mutable_session_start_info();
   start->set_start_time_secs(start_seconds);
   start->set_group_name(trial_id.empty() ? name_of_values(hparams) : trial_id);
   for (const auto& [name, value] : hparams) {
-    TUTTI_RETURN_IF_ERROR(check_text(name, "name"));
+    TUTTI_RETURN_IF_ERROR(check_hparam_text(name, "name"));
     TUTTI_RETURN_IF_ERROR(check_value(name, value));
     set_value(value, &(*start->mutable_hparams())[name]);
   }

@@ -10,10 +10,6 @@ namespace tutti {
 
 namespace {
 
-Output as_int64(Output value) {
-  return value.dtype() == DType::kInt64 ? value : op1("Cast", {value}, {{"DstT", DType::kInt64}});
-}
-
 // One that no global step comes to.
 constexpr std::int64_t kNoStep = std::numeric_limits<std::int64_t>::min();
 

@@ -14,10 +14,6 @@ namespace {
 // As kernels/resources/gradient_ledger.h has it.
 constexpr std::string_view kWorkerAttr = "_tutti_worker";
 
-Output as_int64(Output value) {
-  return value.dtype() == DType::kInt64 ? value : op1("Cast", {value}, {{"DstT", DType::kInt64}});
-}
-
 // The accumulator does not know how many rows there are, and an optimiser that makes rows dense has to. (TensorFlow
 // has no such optimiser, nor this node.) Empty where the shape is open.
 Output shape_of_rows(const Var& variable) {

@@ -30,9 +30,9 @@ Status check_shared(const ResourceSlot& slot, const std::shared_ptr<Resource>& r
 }
 
 template <typename A>
-class MakeAccumulator : public Kernel {
+class MakeShardAccumulator : public Kernel {
  public:
-  MakeAccumulator(std::shared_ptr<ResourceSlot> slot, ShardAccumulatorOptions options, const KernelInit& init)
+  MakeShardAccumulator(std::shared_ptr<ResourceSlot> slot, ShardAccumulatorOptions options, const KernelInit& init)
       : slot_(std::move(slot)), options_(std::move(options)), output_(init, slot_) {}
 
   static Result<std::unique_ptr<Kernel>> create(const KernelInit& init) {
@@ -43,7 +43,7 @@ class MakeAccumulator : public Kernel {
                                     .num_shards = init.attr<std::int64_t>("num_shards"),
                                     .ledger = {}};
     TUTTI_RETURN_IF_ERROR(A::create(options).status());  // so that bad attributes show here
-    return std::unique_ptr<Kernel>(std::make_unique<MakeAccumulator>(std::move(slot), std::move(options), init));
+    return std::unique_ptr<Kernel>(std::make_unique<MakeShardAccumulator>(std::move(slot), std::move(options), init));
   }
 
   Status compute(KernelContext& ctx) override {
@@ -105,7 +105,7 @@ Result<std::shared_ptr<T>> input_resource(KernelContext& ctx, std::string_view k
 }
 
 template <typename A>
-Result<std::shared_ptr<A>> input_accumulator(KernelContext& ctx) {
+Result<std::shared_ptr<A>> input_shard_accumulator(KernelContext& ctx) {
   return input_resource<A>(ctx, "shard accumulator");
 }
 
@@ -128,11 +128,11 @@ Result<std::unique_ptr<Kernel>> make_for_worker(const KernelInit& init) {
   return std::unique_ptr<Kernel>(std::make_unique<K>(worker));
 }
 
-class DenseApply : public Kernel {
+class DenseShardApply : public Kernel {
  public:
-  explicit DenseApply(std::string worker) : worker_(std::move(worker)) {}
+  explicit DenseShardApply(std::string worker) : worker_(std::move(worker)) {}
   Status compute(KernelContext& ctx) override {
-    TUTTI_ASSIGN_OR_RETURN(const auto accumulator, input_accumulator<DenseShardAccumulator>(ctx));
+    TUTTI_ASSIGN_OR_RETURN(const auto accumulator, input_shard_accumulator<DenseShardAccumulator>(ctx));
     TUTTI_ASSIGN_OR_RETURN(const ShardClaim claim, read_claim(ctx.input(1)));
     return accumulator->apply_gradient(claim, ctx.input(2), worker_);
   }
@@ -141,11 +141,11 @@ class DenseApply : public Kernel {
   const std::string worker_;
 };
 
-class SparseApply : public Kernel {
+class SparseShardApply : public Kernel {
  public:
-  explicit SparseApply(std::string worker) : worker_(std::move(worker)) {}
+  explicit SparseShardApply(std::string worker) : worker_(std::move(worker)) {}
   Status compute(KernelContext& ctx) override {
-    TUTTI_ASSIGN_OR_RETURN(const auto accumulator, input_accumulator<SparseShardAccumulator>(ctx));
+    TUTTI_ASSIGN_OR_RETURN(const auto accumulator, input_shard_accumulator<SparseShardAccumulator>(ctx));
     TUTTI_ASSIGN_OR_RETURN(const ShardClaim claim, read_claim(ctx.input(1)));
     return accumulator->apply_gradient(claim, ctx.input(2), ctx.input(3), ctx.input(4), worker_);
   }
@@ -154,10 +154,10 @@ class SparseApply : public Kernel {
   const std::string worker_;
 };
 
-class Take : public AsyncKernel {
+class TakeShards : public AsyncKernel {
  public:
   void compute_async(KernelContext& ctx, Done done) override {
-    auto accumulator = input_accumulator<ShardAccumulator>(ctx);
+    auto accumulator = input_shard_accumulator<ShardAccumulator>(ctx);
     if (!accumulator.ok()) return done(accumulator.status());
     const auto step = read_scalar_integer(ctx.input(1), "step");
     if (!step.ok()) return done(step.status());
@@ -252,10 +252,10 @@ class ReadLedger : public Kernel {
 
 }  // namespace
 
-KernelFactory shard_accumulator_kernel() { return kernel_of<MakeAccumulator<DenseShardAccumulator>>(); }
-KernelFactory sparse_shard_accumulator_kernel() { return kernel_of<MakeAccumulator<SparseShardAccumulator>>(); }
-KernelFactory shard_apply_kernel() { return make_for_worker<DenseApply>; }
-KernelFactory sparse_shard_apply_kernel() { return make_for_worker<SparseApply>; }
+KernelFactory shard_accumulator_kernel() { return kernel_of<MakeShardAccumulator<DenseShardAccumulator>>(); }
+KernelFactory sparse_shard_accumulator_kernel() { return kernel_of<MakeShardAccumulator<SparseShardAccumulator>>(); }
+KernelFactory shard_apply_kernel() { return make_for_worker<DenseShardApply>; }
+KernelFactory sparse_shard_apply_kernel() { return make_for_worker<SparseShardApply>; }
 KernelFactory shard_board_kernel() { return kernel_of<MakeBoard>(); }
 KernelFactory next_shard_kernel() { return make_for_worker<Next>; }
 KernelFactory attend_shards_kernel() { return make_for_worker<Attend>; }
@@ -264,12 +264,12 @@ KernelFactory gradient_ledger_kernel() { return kernel_of<ReadLedger>(); }
 
 KernelFactory shard_take_kernel() {
   return [](const KernelInit&) -> Result<std::unique_ptr<Kernel>> {
-    return std::unique_ptr<Kernel>(std::make_unique<Take>());
+    return std::unique_ptr<Kernel>(std::make_unique<TakeShards>());
   };
 }
 
 Status shard_set_step(KernelContext& ctx) {
-  TUTTI_ASSIGN_OR_RETURN(const auto accumulator, input_accumulator<ShardAccumulator>(ctx));
+  TUTTI_ASSIGN_OR_RETURN(const auto accumulator, input_shard_accumulator<ShardAccumulator>(ctx));
   TUTTI_ASSIGN_OR_RETURN(const std::int64_t step, read_scalar_integer(ctx.input(1), "step"));
   accumulator->set_step(step);
   return {};

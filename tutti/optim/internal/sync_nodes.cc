@@ -58,6 +58,10 @@ Output boolean_mask(Output values, Output mask, int n) {
 
 }  // namespace
 
+Output as_int64(Output value) {
+  return value.dtype() == DType::kInt64 ? value : op1("Cast", {value}, {{"DstT", DType::kInt64}});
+}
+
 Output read_in_place(const Var& variable) {
   ScopeGuard anywhere = variable.handle().graph().device_scope("");
   return variable.read_again();

@@ -9,6 +9,8 @@
 
 namespace tutti {
 
+// Cast where it is of another type.
+Output as_int64(Output value);
 // A read that is placed where its variable is, whatever scopes are open, at this point of the order.
 Output read_in_place(const Var& variable);
 // The same as int64.
