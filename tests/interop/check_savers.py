@@ -109,7 +109,8 @@ def check_meta_of_tutti(folder):
     with tf.Graph().as_default() as graph:
         saver = tf1.train.import_meta_graph(path + ".meta")
         names = {v.op.name for v in tf1.global_variables()}
-        check({"hidden/w/part_0", "out/b", "out/w/Adam_1", "beta1_power", "global_step"} <= names, f"variables: {names}")
+        check({"hidden/w/part_0", "out/b", "out/w/Adam_1", "beta1_power", "global_step"} <= names,
+              f"variables: {names}")
         check({v.op.name for v in tf1.trainable_variables()} ==
               {"hidden/w/part_0", "hidden/w/part_1", "out/w", "out/b"}, "trainable variables")
         with tf1.Session() as session:

@@ -87,7 +87,7 @@ TEST_F(CheckpointManagerTest, AMovedDirectory) {
   CheckpointManager(model_.graph, options()).save(session_);
   throw_if_error(local_file_system().rename(directory_.file("deep/er"), directory_.file("deep/moved")));
   CheckpointManagerOptions moved = options();
-  moved.directory = directory_.file("deep/moved");
+  moved.directory = directory_.file("deep/moved/");
   EXPECT_EQ(CheckpointManager(model_.graph, moved).restore_or_initialize(session_),
             directory_.file("deep/moved/ckpt-1"));
 }

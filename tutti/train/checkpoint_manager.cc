@@ -22,6 +22,7 @@ CheckpointManagerOptions checked(CheckpointManagerOptions options) {
     throw_error(invalid_argument("CheckpointManager: a checkpoint_interval of ", options.checkpoint_interval,
                                  " needs a step_counter and must not be negative"));
   }
+  while (options.directory.size() > 1 && options.directory.ends_with('/')) options.directory.pop_back();
   throw_if_error(files_of(options).make_directories(options.directory));
   return options;
 }
