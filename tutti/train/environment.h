@@ -18,8 +18,8 @@ void log_to_stderr(const std::string& line);
 // A value; copies share the clock.
 struct Environment {
   std::shared_ptr<Clock> clock = make_system_clock();
-  FileSystem* files = &local_file_system();  // outlives all that uses this
-  LogFunction log = log_to_stderr;           // null: nothing is said
+  FileSystem* files = &local_file_system();                                // outlives all that uses this
+  LogFunction log = [](const std::string& line) { log_to_stderr(line); };  // null: nothing is said
   // Ends what waits, steps included; null: nothing does. Outlives all that uses this.
   Cancellation* cancellation = nullptr;
 

@@ -11,7 +11,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-struct Answer {
+struct GivenShard {
   std::optional<Status> status;
   ShardClaim claim;
 };
@@ -21,8 +21,8 @@ class ShardBoardTest : public ::testing::Test {
   std::shared_ptr<ShardBoard> board(std::int64_t shards) {
     return ShardBoard::create({.name = "b", .num_shards = shards, .lease = 10s, .clock = &clock_}).value_or_throw();
   }
-  Answer& ask(ShardBoard& board, const std::string& worker, ShardClaim finished = {}) {
-    Answer& answer = answers_.emplace_back();
+  GivenShard& ask(ShardBoard& board, const std::string& worker, ShardClaim finished = {}) {
+    GivenShard& answer = answers_.emplace_back();
     board.next(worker, finished, cancellation_, [&answer](Status status, ShardClaim claim) {
       EXPECT_FALSE(answer.status) << "done ran twice";
       answer.status = std::move(status);
@@ -32,19 +32,19 @@ class ShardBoardTest : public ::testing::Test {
   }
   // The shard that the worker gets at once; -1 when it waits, -2 for an error.
   std::int64_t shard(ShardBoard& board, const std::string& worker, ShardClaim finished = {}) {
-    const Answer& answer = ask(board, worker, finished);
+    const GivenShard& answer = ask(board, worker, finished);
     if (!answer.status) return -1;
     return answer.status->ok() ? answer.claim.shard : -2;
   }
 
   ManualClock clock_;
   Cancellation cancellation_;
-  std::list<Answer> answers_;
+  std::list<GivenShard> answers_;
 };
 
 TEST_F(ShardBoardTest, HandsOutEveryShardOfAStep) {
   auto b = board(3);
-  Answer& early = ask(*b, "w0");
+  GivenShard& early = ask(*b, "w0");
   EXPECT_FALSE(early.status) << "no step is open";
   EXPECT_EQ(b->step(), -1);
   b->open(4);
@@ -54,8 +54,8 @@ TEST_F(ShardBoardTest, HandsOutEveryShardOfAStep) {
   EXPECT_EQ(shard(*b, "w1"), 1);
   EXPECT_EQ(shard(*b, "w0", {4, 0}), 2);
   EXPECT_EQ(b->num_done(), 1);
-  Answer& w1 = ask(*b, "w1", {4, 1});
-  Answer& w0 = ask(*b, "w0", {4, 2});
+  GivenShard& w1 = ask(*b, "w1", {4, 1});
+  GivenShard& w0 = ask(*b, "w0", {4, 2});
   EXPECT_EQ(b->num_done(), 3);
   EXPECT_FALSE(w1.status);
   EXPECT_FALSE(w0.status);
@@ -70,7 +70,7 @@ TEST_F(ShardBoardTest, AWorkerGetsAgainWhatItHolds) {
   b->open(0);
   EXPECT_EQ(shard(*b, "w0"), 0);
   EXPECT_EQ(shard(*b, "w1"), 1);
-  Answer& third = ask(*b, "w2");
+  GivenShard& third = ask(*b, "w2");
   EXPECT_FALSE(third.status);
   EXPECT_EQ(shard(*b, "w1"), 1) << "it failed, or is another process now; it does not queue behind w2";
   EXPECT_FALSE(third.status);
@@ -83,14 +83,14 @@ TEST_F(ShardBoardTest, AShardThatIsOutForLongIsHandedOutOnceMore) {
   EXPECT_EQ(shard(*b, "dead"), 0);
   clock_.advance(4s);
   EXPECT_EQ(shard(*b, "alive"), 1);
-  Answer& waiting = ask(*b, "alive", {0, 1});
+  GivenShard& waiting = ask(*b, "alive", {0, 1});
   clock_.advance(5s);
   EXPECT_FALSE(waiting.status);
   clock_.advance(1s);
   ASSERT_TRUE(waiting.status) << "the lease ended while somebody waited";
   EXPECT_EQ(waiting.claim.shard, 0);
   // The one who was slow comes back, and it is the same to everyone.
-  Answer& slow = ask(*b, "dead", {0, 0});
+  GivenShard& slow = ask(*b, "dead", {0, 0});
   EXPECT_EQ(b->num_done(), 2);
   EXPECT_FALSE(slow.status);
 }
@@ -101,7 +101,7 @@ TEST_F(ShardBoardTest, AnEndedLeaseIsFoundWithoutATimerToo) {
   EXPECT_EQ(shard(*b, "dead"), 0);
   clock_.advance(11s);
   EXPECT_EQ(shard(*b, "alive"), 0);
-  Answer& other = ask(*b, "other");
+  GivenShard& other = ask(*b, "other");
   clock_.advance(9s);
   EXPECT_FALSE(other.status);
   clock_.advance(2s);
@@ -115,7 +115,7 @@ TEST_F(ShardBoardTest, PresenceEndsWithItsStep) {
   std::optional<Status> left;
   b->attend("w0", step, [&left](Status status) { left = std::move(status); });
   EXPECT_EQ(shard(*b, "w0"), 0);
-  Answer& waiting = ask(*b, "w1");
+  GivenShard& waiting = ask(*b, "w1");
   EXPECT_FALSE(waiting.status);
   EXPECT_FALSE(left);
   step.cancel(cancelled("the session was closed"));
@@ -123,7 +123,7 @@ TEST_F(ShardBoardTest, PresenceEndsWithItsStep) {
   EXPECT_EQ(left->code(), Code::kCancelled);
   ASSERT_TRUE(waiting.status) << "at once, whatever the lease";
   EXPECT_EQ(waiting.claim.shard, 0);
-  Answer& next = ask(*b, "w2");
+  GivenShard& next = ask(*b, "w2");
   b->give_back("w1");
   ASSERT_TRUE(next.status);
   EXPECT_EQ(next.claim.shard, 0);
@@ -133,7 +133,7 @@ TEST_F(ShardBoardTest, Closing) {
   auto b = board(1);
   std::optional<Status> left;
   b->attend("w0", cancellation_, [&left](Status status) { left = std::move(status); });
-  Answer& waiting = ask(*b, "w0");
+  GivenShard& waiting = ask(*b, "w0");
   b->close();
   EXPECT_EQ(waiting.status->code(), Code::kOutOfRange);
   ASSERT_TRUE(left);
@@ -141,7 +141,7 @@ TEST_F(ShardBoardTest, Closing) {
   EXPECT_EQ(ask(*b, "w0").status->code(), Code::kOutOfRange);
   b->open(3);
   EXPECT_EQ(shard(*b, "w0"), 0) << "a new chief";
-  Answer& second = ask(*b, "w1");
+  GivenShard& second = ask(*b, "w1");
   b->abandon();
   EXPECT_EQ(second.status->code(), Code::kAborted);
   EXPECT_EQ(ask(*b, "w1").status->code(), Code::kAborted);
@@ -149,7 +149,7 @@ TEST_F(ShardBoardTest, Closing) {
 
 TEST_F(ShardBoardTest, CancelledWhileWaiting) {
   auto b = board(1);
-  Answer& waiting = ask(*b, "w0");
+  GivenShard& waiting = ask(*b, "w0");
   cancellation_.cancel(cancelled("enough"));
   EXPECT_EQ(waiting.status->code(), Code::kCancelled);
   EXPECT_EQ(ask(*b, "w0").status->code(), Code::kCancelled);
