@@ -131,7 +131,14 @@ void train(Server& server, const Place& place, const Flags& flags) {
   const Var global_step = get_or_create_global_step(graph);
   Adam adam(flags.learning_rate);
   std::vector<Hook> hooks = {SayWhere(global_step), StopAtStepHook({.last_step = flags.train_steps})};
-  Node* step_op = adam.minimize(model.loss, {}, global_step);
+  SyncReplicas replicas(adam, {.replicas_to_aggregate = place.workers, .worker = place.device});
+  Node* step_op = nullptr;
+  if (flags.is_sync) {
+    step_op = replicas.minimize(model.loss, global_step);
+    hooks.push_back(SyncReplicasHook(replicas, place.is_chief()));
+  } else {
+    step_op = adam.minimize(model.loss, {}, global_step);
+  }
 
   // The chief initialises the variables, or restores them from a checkpoint, and saves them; the others wait for it.
   // When a task is lost, the session waits until it is back and goes on.
@@ -158,7 +165,6 @@ void train(Server& server, const Place& place, const Flags& flags) {
 }
 
 int run(const Flags& flags) {
-  if (flags.is_sync) throw_error(unimplemented("--is_sync"));
   ServerOptions task = this_task(flags);
   if (!flags.log_cluster) task.log = [](const std::string&) {};
   const std::unique_ptr<Server> server = Server::start(task).value_or_throw();

@@ -8,8 +8,8 @@
 #include "tutti/distributed/in_process_cluster.h"
 #include "tutti/ops/array.h"
 #include "tutti/ops/builders.h"
-#include "tutti/ops/op_table.h"
 #include "tutti/ops/math.h"
+#include "tutti/ops/op_table.h"
 #include "tutti/ops/state.h"
 #include "tutti/optim/sgd.h"
 

@@ -10,8 +10,8 @@
 #include "tests/support/child_process.h"
 #include "tutti/ops/array.h"
 #include "tutti/ops/builders.h"
-#include "tutti/ops/op_table.h"
 #include "tutti/ops/math.h"
+#include "tutti/ops/op_table.h"
 
 namespace tutti {
 namespace {
@@ -140,8 +140,9 @@ TEST(TFCluster, WhoIsTheChief) {
 }
 
 TEST(TFCluster, CountsAreChecked) {
-  for (const auto& [workers, ps] : {std::pair{0, 0}, {-1, 1}, {1, 100'000}}) {
-    EXPECT_EQ(code_of([&] { NotingCluster({.num_workers = workers, .num_ps = ps}); }), Code::kInvalidArgument);
+  for (const std::pair<int, int>& wrong : {std::pair{0, 0}, {-1, 1}, {1, 100'000}}) {
+    EXPECT_EQ(code_of([&] { NotingCluster({.num_workers = wrong.first, .num_ps = wrong.second}); }),
+              Code::kInvalidArgument);
   }
 }
 
