@@ -154,7 +154,7 @@ TEST(ClusterTest, EachOpRunsWhereItWasPut) {
     for (const auto& [name, where] : ran_on) {
       const bool crossing = name.find("_S") != name.npos;
       const bool meant = std::any_of(parts.begin(), parts.end(),
-                                     [&](const std::string& part) { return name.find(part) != name.npos; });
+                                     [&name = name](const std::string& part) { return name.find(part) != name.npos; });
       if (crossing || !meant) continue;
       found = true;
       EXPECT_EQ(where, device) << name;
