@@ -50,7 +50,7 @@ function(precompile target owner)
   endif()
 endfunction()
 
-# With TUTTI_UNITY several sources of a target are compiled as one, which halves the time of a clean build: most of it
+# With TUTTI_UNITY several sources of a library are compiled as one, which makes a clean build much shorter: most of it
 # goes into the same templates over and over. So names in the anonymous namespaces of a folder must differ. The preset
 # clang compiles each source by itself and so proves that it includes what it uses. Sources that Highway includes once
 # for each instruction set always stand alone.
@@ -81,7 +81,6 @@ function(tutti_test name)
   target_link_libraries(${name}_test PRIVATE ${arg_DEPS} GTest::gtest GTest::gtest_main)
   target_compile_options(${name}_test PRIVATE -O0)  # they run once for each time they are compiled
   precompile(${name}_test core_test ${standard_headers} <gtest/gtest.h>)
-  compile_together(${name}_test)
   add_test(NAME ${name} COMMAND ${name}_test)
 endfunction()
 
