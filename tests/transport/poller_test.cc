@@ -96,13 +96,13 @@ TEST_F(PollerTest, ADisabledOneNeverLooks) {
   off.came_in(a_);
   off.came_in(a_);
   a_->input = true;
-  EXPECT_FALSE(off.worthwhile());
+  EXPECT_EQ(off.patience().count(), 0);
   EXPECT_TRUE(off.poll(seconds(10), kNever).empty());
 }
 
 TEST_F(PollerTest, ASingleInputIsNoReasonToLook) {
   poller_.came_in(a_);
-  EXPECT_FALSE(poller_.worthwhile());
+  EXPECT_EQ(poller_.patience().count(), 0);
 }
 
 }  // namespace

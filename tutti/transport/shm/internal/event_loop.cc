@@ -178,8 +178,10 @@ void EventLoop::listen() {
 }
 
 bool EventLoop::poll() {
-  if (!polls_ || !poller_.worthwhile()) return false;
-  const auto input = poller_.poll(Poller::kPatience, [this] { return posted_.load(std::memory_order_relaxed) != 0; });
+  if (!polls_) return false;
+  const std::chrono::nanoseconds patience = poller_.patience();
+  if (patience.count() == 0) return false;
+  const auto input = poller_.poll(patience, [this] { return posted_.load(std::memory_order_relaxed) != 0; });
   dispatching_loop = this;
   for (const auto& one : input) one->take_input();
   dispatching_loop = nullptr;

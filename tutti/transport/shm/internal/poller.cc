@@ -12,6 +12,10 @@ namespace {
 
 using std::chrono::microseconds;
 
+// More than two wake-ups would not be worth the core.
+constexpr microseconds kMostPatience{50};
+constexpr microseconds kLeastPatience{10};
+constexpr microseconds kLonger{1};
 // Inputs with less between them make it likely that the next comes as soon.
 constexpr microseconds kClose{200};
 // Over whom nothing came for so long is not looked at.
@@ -36,7 +40,8 @@ void relax() {
 
 }  // namespace
 
-Poller::Poller(bool enabled) : enabled_(enabled && std::thread::hardware_concurrency() > 1), rest_(kFirstRest) {}
+Poller::Poller(bool enabled)
+    : enabled_(enabled && std::thread::hardware_concurrency() > 1), usual_(kMostPatience / 2), rest_(kFirstRest) {}
 
 void Poller::came_in(const std::weak_ptr<Polled>& who) {
   if (!enabled_) return;
@@ -54,14 +59,15 @@ void Poller::came_in(const std::weak_ptr<Polled>& who) {
   std::rotate(recent_.begin(), found, found + 1);
 }
 
-bool Poller::worthwhile() {
-  if (!enabled_) return false;
+std::chrono::nanoseconds Poller::patience() {
+  constexpr std::chrono::nanoseconds kNone{0};
+  if (!enabled_) return kNone;
   MutexLock lock(mu_);
-  if (!close_) return false;
-  if (misses_ > 1 && ++skipped_ < (1u << misses_)) return false;
+  if (!close_) return kNone;
+  if (misses_ > 1 && ++skipped_ < (1u << misses_)) return kNone;
   skipped_ = 0;
   close_ = false;  // the next input tells again
-  return true;
+  return std::clamp<std::chrono::nanoseconds>(2 * usual_, kLeastPatience, kMostPatience);
 }
 
 std::vector<std::shared_ptr<Polled>> Poller::recent(Time now) {
@@ -75,7 +81,7 @@ std::vector<std::shared_ptr<Polled>> Poller::recent(Time now) {
   return found;
 }
 
-void Poller::note(Outcome outcome, Time now) {
+void Poller::note(Outcome outcome, Time now, std::chrono::nanoseconds took) {
   MutexLock lock(mu_);
   if (outcome == Outcome::kTaken) {
     rest_until_ = now + rest_;
@@ -83,16 +89,20 @@ void Poller::note(Outcome outcome, Time now) {
   } else if (outcome == Outcome::kFound) {
     misses_ = 0;
     rest_ = kFirstRest;
+    usual_ += (std::min<std::chrono::nanoseconds>(took, kMostPatience) - usual_) / 8;
   } else {
     misses_ = std::min(misses_ + 1, kMostMisses);
+    // It may have come a little later.
+    usual_ = std::min<std::chrono::nanoseconds>(usual_ + kLonger, kMostPatience);
   }
 }
 
 std::vector<std::shared_ptr<Polled>> Poller::poll(std::chrono::nanoseconds patience,
                                                   const std::function<bool()>& enough) {
   if (!enabled_ || polling_.exchange(true, std::memory_order_acquire)) return {};
-  Time last = std::chrono::steady_clock::now();
-  const Time end = last + patience;
+  const Time begin = std::chrono::steady_clock::now();
+  const Time end = begin + patience;
+  Time last = begin;
   std::vector<std::shared_ptr<Polled>> watched = recent(last);
   const auto has_input = [](const std::shared_ptr<Polled>& one) { return one->has_input(); };
   for (const auto& one : watched) one->begin_polling();
@@ -115,7 +125,7 @@ std::vector<std::shared_ptr<Polled>> Poller::poll(std::chrono::nanoseconds patie
   std::erase_if(watched, [](const auto& one) { return !one->has_input() && !one->end_polling(); });
   polling_.store(false, std::memory_order_release);
   if (!watched.empty() && outcome != Outcome::kTaken) outcome = Outcome::kFound;
-  if (outcome) note(*outcome, last);
+  if (outcome) note(*outcome, last, last - begin);
   return watched;
 }
 

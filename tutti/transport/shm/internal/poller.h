@@ -33,16 +33,14 @@ class Polled {
 // Thread-safe.
 class Poller {
  public:
-  // For how long it is looked before sleeping. Twice a wake-up: more would not be worth the core.
-  static constexpr std::chrono::microseconds kPatience{50};
-
   // False: poll() never looks.
   explicit Poller(bool enabled);
 
   // Something came in over `who`.
   void came_in(const std::weak_ptr<Polled>& who);
-  // Whether messages come so close together that the next may be awaited awake.
-  bool worthwhile();
+  // How long the next message is to be awaited awake: about twice as long as those took that came, 50 us at most; 0
+  // when messages do not come close together.
+  std::chrono::nanoseconds patience();
   // Looks at those over which something came in lately, until there is more, `enough` says so or `patience` has passed.
   // Gives those that have input, for the caller to take it in; none also when another thread looks already.
   std::vector<std::shared_ptr<Polled>> poll(std::chrono::nanoseconds patience, const std::function<bool()>& enough);
@@ -55,7 +53,7 @@ class Poller {
   };
   std::vector<std::shared_ptr<Polled>> recent(Time now);
   enum class Outcome { kFound, kMissed, kTaken };
-  void note(Outcome outcome, Time now);
+  void note(Outcome outcome, Time now, std::chrono::nanoseconds took);
 
   const bool enabled_;
   std::atomic<bool> polling_{false};  // one thread does
@@ -63,11 +61,12 @@ class Poller {
   Mutex mu_;
   std::vector<Recent> recent_ TUTTI_GUARDED_BY(mu_);  // the latest first
   Time last_input_ TUTTI_GUARDED_BY(mu_){};
-  bool close_ TUTTI_GUARDED_BY(mu_) = false;             // the last two inputs were close together
-  std::uint32_t misses_ TUTTI_GUARDED_BY(mu_) = 0;       // times in a row that nothing came
-  std::uint32_t skipped_ TUTTI_GUARDED_BY(mu_) = 0;      // occasions let pass since the last look
-  Time rest_until_ TUTTI_GUARDED_BY(mu_){};              // the cores are wanted by others
-  std::chrono::nanoseconds rest_ TUTTI_GUARDED_BY(mu_);  // how long the next time
+  bool close_ TUTTI_GUARDED_BY(mu_) = false;              // the last two inputs were close together
+  std::chrono::nanoseconds usual_ TUTTI_GUARDED_BY(mu_);  // time that what came took
+  std::uint32_t misses_ TUTTI_GUARDED_BY(mu_) = 0;        // times in a row that nothing came
+  std::uint32_t skipped_ TUTTI_GUARDED_BY(mu_) = 0;       // occasions let pass since the last look
+  Time rest_until_ TUTTI_GUARDED_BY(mu_){};               // the cores are wanted by others
+  std::chrono::nanoseconds rest_ TUTTI_GUARDED_BY(mu_);   // how long the next time
 };
 
 }  // namespace tutti::shm
