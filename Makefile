@@ -10,8 +10,10 @@ TEST_ENV := TUTTI_DATA_DIR=$(abspath ../shared/data)
 endif
 endif
 
-# Which tests the sanitizer runs take, as ctest's -R. Under tsan only what has threads is worth its time; the demo's
-# arithmetic is never, nor the memory and time that tests of whole processes (cluster_faults, cluster_abuse) measure.
+# What the sanitizer runs build (nothing said: everything) and, as ctest's -R, which tests they take. Under tsan only
+# what has threads is worth its time; training's arithmetic is never, nor the memory and time that tests of whole
+# processes (cluster_faults, cluster_abuse, recovery) measure.
+ASAN_TARGETS ?=
 ASAN_FILTER ?= .
 ASAN_ENV := LSAN_OPTIONS=suppressions=$(abspath tests/lsan_suppressions)
 TSAN_TARGETS ?= core_test kernels_test runtime_test integration_test transport_test distributed_test
@@ -42,7 +44,9 @@ demo: setup
 test: build
 	@cd build/release && $(TEST_ENV) ctest --output-on-failure $(CTEST_FLAGS)
 
-bench: build
+bench: setup
+	@cmake --preset release -DTUTTI_BENCHMARKS=ON >/dev/null
+	@cmake --build build/release
 	@benchmarks/run
 
 interop: build build/interop/cases.done
@@ -101,9 +105,9 @@ docs: build
 
 asan tsan: setup
 	@cmake --preset $@ >/dev/null
-	@cmake --build build/$@ $(if $(filter tsan,$@),--target $(TSAN_TARGETS))
+	@cmake --build build/$@ $(if $(filter tsan,$@),--target $(TSAN_TARGETS),$(if $(ASAN_TARGETS),--target $(ASAN_TARGETS)))
 	@cd build/$@ && $(TEST_ENV) $(if $(filter tsan,$@),$(TSAN_ENV),$(ASAN_ENV)) OMP_NUM_THREADS=$(if $(filter tsan,$@),1,2) \
-	  ctest --output-on-failure -R '$(if $(filter asan,$@),$(ASAN_FILTER),$(TSAN_FILTER))' -E '^(demo_|cluster_)' $(CTEST_FLAGS)
+	  ctest --output-on-failure -R '$(if $(filter asan,$@),$(ASAN_FILTER),$(TSAN_FILTER))' -E '^(demo_|cluster_|training_|recovery)' $(CTEST_FLAGS)
 
 # TUTTI_STRESS multiplies the steps of the tests that race threads: 20 makes them 10,000 on each of 8 threads.
 soak: build
