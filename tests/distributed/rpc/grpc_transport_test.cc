@@ -135,6 +135,44 @@ TEST(GrpcTransport, LongHandlersLeaveAThreadToListen) {
   for (PendingAnswer& answer : answers) EXPECT_TRUE(answer.wait().status.ok());
 }
 
+// Beside a server the client's threads do not wait for what nobody expects. The pauses let them come to rest, which no
+// call may notice.
+TEST(GrpcTransport, AClientBesideAServerRestsBetweenCalls) {
+  FunctionHandler handler = echo_handler();
+  auto server = start_server(handler);
+  GrpcClient::Options options;
+  options.beside_server = true;
+  GrpcClient client(options);
+  auto channel = client.channel(address_of(*server));
+  for (const int pause : {0, 30, 0, 5, 11}) {
+    std::this_thread::sleep_for(milliseconds(pause));
+    EXPECT_EQ(call(*channel, Payload("x")).payload.flatten(), "x");
+  }
+}
+
+// One caller after the other, and many at once: the threads change between the two ways of sharing the queue.
+TEST(GrpcTransport, ShortAndLongHandlersTakeTurns) {
+  FunctionHandler handler([](const IncomingCall& call, const CallHandler::Reply& reply) {
+    if (call.request.size() > 1) std::this_thread::sleep_for(milliseconds(1));
+    reply({}, call.request);
+  });
+  auto server = start_server(handler);
+  GrpcClient client({});
+  auto channel = client.channel(address_of(*server));
+  std::vector<std::thread> callers;
+  std::atomic<int> wrong{0};
+  for (int i = 0; i < 6; ++i) {
+    callers.emplace_back([&, i] {
+      for (int k = 0; k < 60; ++k) {
+        const std::string text(static_cast<std::size_t>(1 + (i + k) % 2), 'x');
+        if (call(*channel, Payload(text)).payload.flatten() != text) ++wrong;
+      }
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
+  EXPECT_EQ(wrong, 0);
+}
+
 TEST(GrpcTransport, CancellingEndsTheCallWithItsCauseAndTellsTheServer) {
   std::promise<void> begun;
   std::promise<void> told;

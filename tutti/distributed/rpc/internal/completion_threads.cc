@@ -12,6 +12,7 @@ constexpr std::chrono::milliseconds kCrowded{20};
 // So long it is waited for what nobody expects, before sleeping for good: calls that follow each other find a thread at
 // the queue.
 constexpr std::chrono::milliseconds kLinger{10};
+constexpr int kCrowd = 3;
 // Works that are shorter may wait for each other: a hand-over takes as long.
 constexpr std::chrono::microseconds kLong{100};
 
@@ -114,7 +115,9 @@ void CompletionThreads::wait_until_expected() {
 
 bool CompletionThreads::begin_work(std::uint64_t place, bool late) {
   MutexLock lock(mu_);
-  if (late) crowded_until_ = std::chrono::steady_clock::now() + kCrowded;
+  // A busy machine makes one late now and then; a second caller makes each.
+  lates_ = late ? lates_ + 1 : 0;
+  if (lates_ >= kCrowd) crowded_until_ = std::chrono::steady_clock::now() + kCrowded;
   if (idle_ == 0) return false;
   ++works_;
   ++working_;

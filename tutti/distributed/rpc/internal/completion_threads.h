@@ -39,7 +39,7 @@ class CompletionTag {
 // One thread waits on the queue and runs what it finds, without handing anything over: with two of them, gRPC would
 // wake the other each time that one leaves the queue, several times a call. What may take long must not keep the queue
 // from being looked at. So another thread looks at the first one every millisecond while there is traffic, and takes
-// its place when it is still at the same work. For a while after that, after something had to wait for a work, and when
+// its place when it is still at the same work. For a while after that, after several had to wait for a work, and when
 // several works run at once, the place is given to another before each work. When there is no other, a spare thread
 // gets the work; there are as many.
 //
@@ -87,6 +87,7 @@ class CompletionThreads {
   int working_ TUTTI_GUARDED_BY(mu_) = 0;          // threads of ours that do
   int idle_ TUTTI_GUARDED_BY(mu_) = 0;             // those that follow
   bool watched_ TUTTI_GUARDED_BY(mu_) = false;     // one of those looks at the leader
+  int lates_ TUTTI_GUARDED_BY(mu_) = 0;            // works in a row that waited for the one before
   Time crowded_until_ TUTTI_GUARDED_BY(mu_){};     // the place is given away before each work
 
   ThreadPool threads_;  // last: joined before the spare ones

@@ -88,7 +88,8 @@ void Poller::note(Outcome outcome, Time now, std::chrono::nanoseconds took) {
     rest_ = std::min<std::chrono::nanoseconds>(2 * rest_, kMostRest);
   } else if (outcome == Outcome::kFound) {
     misses_ = 0;
-    rest_ = kFirstRest;
+    // Slowly: on a busy machine things are found too, between two losses of the core.
+    rest_ = std::max<std::chrono::nanoseconds>(rest_ - rest_ / 64, kFirstRest);
     usual_ += (std::min<std::chrono::nanoseconds>(took, kMostPatience) - usual_) / 8;
   } else {
     misses_ = std::min(misses_ + 1, kMostMisses);
