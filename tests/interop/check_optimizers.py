@@ -11,6 +11,7 @@ os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
 import numpy as np  # noqa: E402
 import tensorflow as tf  # noqa: E402
 
+tf.get_logger().setLevel("ERROR")
 v1 = tf.compat.v1
 train = v1.train
 legacy = tf.keras.optimizers.legacy
@@ -41,24 +42,27 @@ def rows_of(step):
     return np.array([step % 4, 2, step % 4, 0], np.int32)
 
 
+# Numbers that floats do not have exactly are given in the type of the variable: TensorFlow would make them floats.
 V1 = {
-    "sgd": lambda s: train.GradientDescentOptimizer(0.25),
-    "momentum": lambda s: train.MomentumOptimizer(0.25, 0.75),
-    "nesterov": lambda s: train.MomentumOptimizer(0.25, 0.75, use_nesterov=True),
-    "adam": lambda s: train.AdamOptimizer(0.125, 0.75, 0.875, 0.0625),
-    "adam_default": lambda s: train.AdamOptimizer(),
-    "rmsprop": lambda s: train.RMSPropOptimizer(0.125),
-    "rmsprop_momentum": lambda s: train.RMSPropOptimizer(0.125, 0.75, 0.5, 0.125),
-    "rmsprop_centered": lambda s: train.RMSPropOptimizer(0.125, 0.75, 0.5, 0.125, centered=True),
-    "adagrad": lambda s: train.AdagradOptimizer(0.25, 0.5),
-    "adadelta": lambda s: train.AdadeltaOptimizer(0.5, 0.75, 0.125),
-    "ftrl": lambda s: train.FtrlOptimizer(0.25, l1_regularization_strength=0.25, l2_regularization_strength=0.5),
-    "ftrl_shrinkage": lambda s: train.FtrlOptimizer(0.25, l2_shrinkage_regularization_strength=0.125),
-    "ftrl_beta": lambda s: train.FtrlOptimizer(0.25, beta=0.5),
-    "proximal_gradient_descent": lambda s: train.ProximalGradientDescentOptimizer(0.25, 0.25, 0.5),
-    "proximal_adagrad": lambda s: train.ProximalAdagradOptimizer(0.25, 0.5, 0.25, 0.5),
-    "adagrad_da": lambda s: train.AdagradDAOptimizer(0.25, s, 0.5, 0.125, 0.25),
+    "sgd": lambda s, t: train.GradientDescentOptimizer(0.25),
+    "momentum": lambda s, t: train.MomentumOptimizer(0.25, 0.75),
+    "nesterov": lambda s, t: train.MomentumOptimizer(0.25, 0.75, use_nesterov=True),
+    "adam": lambda s, t: train.AdamOptimizer(0.125, 0.75, 0.875, 0.0625),
+    "adam_default": lambda s, t: train.AdamOptimizer(t(0.001), t(0.9), t(0.999), t(1e-8)),
+    "rmsprop": lambda s, t: train.RMSPropOptimizer(0.125, t(0.9), t(0), t(1e-10)),
+    "rmsprop_momentum": lambda s, t: train.RMSPropOptimizer(0.125, 0.75, 0.5, 0.125),
+    "rmsprop_centered": lambda s, t: train.RMSPropOptimizer(0.125, 0.75, 0.5, 0.125, centered=True),
+    "adagrad": lambda s, t: train.AdagradOptimizer(0.25, 0.5),
+    "adadelta": lambda s, t: train.AdadeltaOptimizer(0.5, 0.75, 0.125),
+    "ftrl": lambda s, t: train.FtrlOptimizer(0.25, l1_regularization_strength=0.25, l2_regularization_strength=0.5),
+    "ftrl_shrinkage": lambda s, t: train.FtrlOptimizer(0.25, l2_shrinkage_regularization_strength=0.125),
+    "ftrl_beta": lambda s, t: train.FtrlOptimizer(0.25, beta=0.5),
+    "proximal_gradient_descent": lambda s, t: train.ProximalGradientDescentOptimizer(0.25, 0.25, 0.5),
+    "proximal_adagrad": lambda s, t: train.ProximalAdagradOptimizer(0.25, 0.5, 0.25, 0.5),
+    "adagrad_da": lambda s, t: train.AdagradDAOptimizer(0.25, s, 0.5, 0.125, 0.25),
 }
+# Of these TensorFlow makes the learning rate a float whatever the variable is, and then refuses it.
+FLOAT_ONLY = {"proximal_gradient_descent", "proximal_adagrad"}
 KERAS = {
     "amsgrad": lambda: legacy.Adam(0.125, 0.75, 0.5, 0.0625, amsgrad=True),
     "adamw": lambda: tf.keras.optimizers.AdamW(0.125, 0.25, 0.75, 0.875, 0.0625, jit_compile=False),
@@ -68,7 +72,7 @@ KERAS = {
 
 
 def v1_trajectory(make, dtype):
-    """Yields {name of variable: value} after every step."""
+    """Gives {name of variable: value} after every step."""
     with tf.Graph().as_default(), v1.Session() as session:
         w = v1.get_variable("w", initializer=numbers((2, 3), dtype, weight), use_resource=True)
         table = v1.get_variable("table", initializer=numbers((4, 2), dtype, weight), use_resource=True)
@@ -76,7 +80,7 @@ def v1_trajectory(make, dtype):
         g, rows, row_g = (v1.placeholder(t) for t in (dtype, tf.int32, dtype))
         g.set_shape((2, 3))
         loss = tf.reduce_sum(w * g) + tf.reduce_sum(tf.gather(table, rows) * row_g)
-        train_op = make(step).minimize(loss, global_step=step)
+        train_op = make(step, dtype).minimize(loss, global_step=step)
         session.run(v1.global_variables_initializer())
         for t in range(STEPS):
             session.run(train_op, {g: numbers((2, 3), dtype, slope(t)), rows: rows_of(t),
@@ -121,6 +125,8 @@ def check_optimizers(lines, check):
     check.that(seen == set(V1) | set(KERAS), f"optimisers {sorted(seen ^ (set(V1) | set(KERAS)))} on one side only")
     for name in sorted(seen):
         for dtype, tolerance in TOLERANCE.items():
+            if dtype == "double" and name in FLOAT_ONLY:
+                continue
             steps = (v1_trajectory(V1[name], NUMPY[dtype]) if name in V1
                      else keras_trajectory(KERAS[name], NUMPY[dtype]))
             for t, want in enumerate(steps):
@@ -156,7 +162,7 @@ def check_schedules(lines, check):
         rates = schedules(step)
         check.that(set(rates) == {line[0] for line in lines}, "schedules on one side only")
         for name, at, value in lines:
-            check.close([value], session.run(rates[name], {step: int(at)}), 1e-6, f"schedule {name} at {at}")
+            check.close([value], session.run(rates[name], {step: int(at)}), 1e-5, f"schedule {name} at {at}")
 
 
 def check_clipping(lines, check):
@@ -168,7 +174,7 @@ def check_clipping(lines, check):
         "clip_by_norm": tf.clip_by_norm(x, 0.5),
         "clip_by_norm_loose": tf.clip_by_norm(x, 50),
         "clip_by_norm_axis": tf.clip_by_norm(x, 0.5, 1),
-        "clip_by_average_norm": v1.clip_by_average_norm(x, 0.125),
+        "clip_by_average_norm": v1.clip_by_average_norm(x.astype(np.float32), 0.125),  # it refuses doubles
         "global_norm": tf.linalg.global_norm([x, y, rows]),
         "clip_by_global_norm_x": tight[0],
         "clip_by_global_norm_rows": tight[2].values,
@@ -177,7 +183,7 @@ def check_clipping(lines, check):
     }
     check.that(set(want) == {line[0] for line in lines}, "clippings on one side only")
     for name, *values in lines:
-        check.close(values, want[name], 1e-9, name)
+        check.close(values, want[name], 1e-9 if want[name].dtype == tf.float64 else 1e-6, name)
 
 
 def average_trajectory(dtype, with_updates):

@@ -124,6 +124,14 @@ TEST_F(MovingAveragesTest, PartsOfAPartitionedVariable) {
   ASSERT_TRUE(info);
   EXPECT_EQ(info->full_name, "w/ExponentialMovingAverage");
   EXPECT_EQ(info->spec(), "3 2,1");
+  partitioned_variable(graph_, Tensor::vector<double>({1, 2}), "frozen", fixed_size_partitioner(2), false);
+  std::vector<std::pair<std::string, std::string>> found;
+  for (const auto& [name, variable] : averages.variables_to_restore(graph_)) found.push_back({name, variable.name()});
+  const std::vector<std::pair<std::string, std::string>> expected = {{"frozen", "frozen/part_0"},
+                                                                     {"frozen", "frozen/part_1"},
+                                                                     {"w/ExponentialMovingAverage", "w/part_0"},
+                                                                     {"w/ExponentialMovingAverage", "w/part_1"}};
+  EXPECT_EQ(found, expected);
 }
 
 TEST_F(MovingAveragesTest, Refusals) {

@@ -109,6 +109,25 @@ TEST_F(OptimizerTest, SeveralTypes) {
   EXPECT_NEAR(value_of(v)[0], 0.9, 1e-6);
 }
 
+// Powers of a decay near one are floats beside variables of half.
+TEST_F(OptimizerTest, HalvesTrainForLong) {
+  Var w = make_variable(Tensor::scalar(static_cast<float>(0)), "w32");
+  Var h = variable(graph_, op1("Cast", {constant(graph_, Tensor::scalar(0.0f))}, {{"DstT", DType::kHalf}}), "w16");
+  Adam optimizer(0.01);
+  Output g = constant(graph_, Tensor::scalar(0.25f));
+  Node* alone = optimizer.apply_gradients({{Gradient(op1("Cast", {g}, {{"DstT", DType::kHalf}})), h}});
+  EXPECT_EQ(optimizer.slots()[0].dtype(), DType::kFloat);
+  Adam other(0.01, {}, "Other");
+  Node* reference = other.apply_gradients({{Gradient(g), w}});
+  initialize();
+  for (int i = 0; i < 40; ++i) {
+    evaluator_.run_target(alone);
+    evaluator_.run_target(reference);
+  }
+  Output wide = op1("Cast", {h.read()}, {{"DstT", DType::kFloat}});
+  EXPECT_NEAR(testing::to_doubles(evaluator_.run(wide))[0], value_of(w)[0], 0.01);
+}
+
 TEST_F(OptimizerTest, EmbeddingTrainsThroughGather) {
   Var table = make_variable(Tensor::of<double>({3, 1}, {1, 2, 3}), "table");
   Output rows = op1("ResourceGather", {table.handle(), constant(graph_, Tensor::vector<std::int32_t>({2, 2}))},

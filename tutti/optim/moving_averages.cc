@@ -1,9 +1,12 @@
 #include "tutti/optim/moving_averages.h"
 
+#include <set>
+
 #include "tutti/ops/array.h"
 #include "tutti/ops/builders.h"
 #include "tutti/ops/control_flow.h"
 #include "tutti/ops/math.h"
+#include "tutti/ops/slice_info.h"
 #include "tutti/optim/internal/slot_creator.h"
 
 namespace tutti {
@@ -123,17 +126,24 @@ std::string ExponentialMovingAverage::average_name(const Var& variable) const {
   return made ? made->name() : variable.name() + "/" + name_;
 }
 
-std::map<std::string, Var> ExponentialMovingAverage::variables_to_restore(Graph& graph) const {
-  std::map<std::string, Var> restored;
-  std::map<std::string, bool> averaged;  // names of variables
+std::multimap<std::string, Var> ExponentialMovingAverage::variables_to_restore(Graph& graph) const {
+  std::multimap<std::string, Var> restored;
+  std::set<std::string> averaged;  // variables that are restored from their averages
+  std::set<std::string> names;     // of those averages, as a checkpoint has them
   auto from_average = [&](const Var& variable) {
-    restored.emplace(average_name(variable), variable);
-    averaged[variable.name()] = true;
+    if (!averaged.insert(variable.name()).second) return;
+    const std::optional<SliceInfo> part = slice_info(variable);
+    const std::string last = average_name(variable).substr(variable.name().size());
+    const std::string name = (part ? part->full_name : variable.name()) + last;
+    restored.emplace(name, variable);
+    names.insert(name);
   };
   for (const Var& variable : trainable_variables(graph)) from_average(variable);
   for (Node* handle : graph.collection(kCollection)) from_average(variable_of(*handle));
   for (const Var& variable : global_variables(graph)) {
-    if (!averaged.contains(variable.name())) restored.emplace(variable.name(), variable);
+    const std::optional<SliceInfo> part = slice_info(variable);
+    const std::string name = part ? part->full_name : variable.name();
+    if (!averaged.contains(variable.name()) && !names.contains(name)) restored.emplace(name, variable);
   }
   return restored;
 }

@@ -40,9 +40,9 @@ class ExponentialMovingAverage {
   std::string average_name(const Var& variable) const;
   const std::string& name() const { return name_; }
 
-  // What an evaluation restores: the trainable variables and those with an average from their averages, all others from
-  // their own names.
-  std::map<std::string, Var> variables_to_restore(Graph& graph) const;
+  // What an evaluation restores, for a Saver: the trainable variables and those with an average from their averages,
+  // all others from their own names. Parts of a partitioned variable share the name of the whole.
+  std::multimap<std::string, Var> variables_to_restore(Graph& graph) const;
 
  private:
   std::optional<Var> average_of(const std::string& key) const;

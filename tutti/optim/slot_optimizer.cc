@@ -84,7 +84,8 @@ Var SlotOptimizer::slot(const Var& variable, const std::string& which, double in
 Var SlotOptimizer::scalar_beside(const Var& variable, const std::string& name, double initial) {
   auto it = slots_.find({"", name});
   if (it != slots_.end()) return it->second;
-  const DType dtype = variable.dtype();
+  // A half cannot hold the powers of a decay near one.
+  const DType dtype = variable.dtype() == DType::kDouble ? DType::kDouble : DType::kFloat;
   return keep({"", name},
               create_slot(variable, outer_scope_, name, [&](Graph& graph) { return constant(graph, initial, dtype); }));
 }
