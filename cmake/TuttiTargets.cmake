@@ -20,10 +20,6 @@ else()
   # g++ 12 reports the inside of every std::optional<std::vector> that it cannot prove full. The sanitizers look for
   # the real ones.
   target_compile_options(tutti_flags INTERFACE -Wno-maybe-uninitialized)
-  # A member whose class is in an anonymous namespace is fine in a source, which it does not take for one there.
-  if(TUTTI_UNITY)
-    target_compile_options(tutti_flags INTERFACE -Wno-subobject-linkage)
-  endif()
 endif()
 target_include_directories(tutti_flags INTERFACE ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR})
 
@@ -56,6 +52,10 @@ endfunction()
 # for each instruction set always stand alone.
 function(compile_together target)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ${TUTTI_UNITY} UNITY_BUILD_BATCH_SIZE 8)
+  if(TUTTI_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    # Members of classes from an anonymous namespace are wrong in headers, for which it takes the sources now.
+    target_compile_options(${target} PRIVATE -Wno-subobject-linkage)
+  endif()
   get_target_property(sources ${target} SOURCES)
   foreach(source ${sources})
     file(STRINGS ${source} per_target REGEX "foreach_target" LIMIT_COUNT 1)
