@@ -10,8 +10,10 @@ TEST_ENV := TUTTI_DATA_DIR=$(abspath ../shared/data)
 endif
 endif
 
-# Which tests the sanitizer runs take, as ctest's -R. Under tsan only what has threads is worth its time; the demo's
-# arithmetic is never, nor the memory and time that tests of whole processes (cluster_faults, cluster_abuse) measure.
+# What the sanitizer runs build (nothing said: everything) and, as ctest's -R, which tests they take. Under tsan only
+# what has threads is worth its time; training's arithmetic is never, nor the memory and time that tests of whole
+# processes (cluster_faults, cluster_abuse, recovery) measure.
+ASAN_TARGETS ?=
 ASAN_FILTER ?= .
 ASAN_ENV := LSAN_OPTIONS=suppressions=$(abspath tests/lsan_suppressions)
 TSAN_TARGETS ?= core_test kernels_test runtime_test integration_test transport_test distributed_test
@@ -19,7 +21,7 @@ TSAN_FILTER ?= ^(core|kernels|runtime|integration|transport|distributed)$$
 # protobuf's maps have another layout under tsan than in Debian's library: what compares with them is left out.
 TSAN_ENV := GTEST_FILTER=-Codec.*
 FUZZ_SECONDS ?= 600
-FUZZED ?= graph_def bundle record messages tf_config
+FUZZED ?= graph_def bundle checkpoint_state event record messages tf_config
 # Cases that are drawn for each op and compared with TensorFlow's results, and the seed that they come from.
 DRAWN_CASES ?= 3
 DRAWN_SEED ?= 1
@@ -36,13 +38,15 @@ build: setup
 
 demo: setup
 	@cmake --preset release >/dev/null
-	@cmake --build build/release --target mnist_mlp
-	@$(BIN)/mnist_mlp
+	@cmake --build build/release --target tutti_program distributed_mnist
+	@scripts/demo $(BIN)
 
 test: build
 	@cd build/release && $(TEST_ENV) ctest --output-on-failure $(CTEST_FLAGS)
 
-bench: build
+bench: setup
+	@cmake --preset release -DTUTTI_BENCHMARKS=ON >/dev/null
+	@cmake --build build/release
 	@benchmarks/run
 
 interop: build build/interop/cases.done
@@ -51,6 +55,9 @@ interop: build build/interop/cases.done
 	@$(BIN)/op_table_dump >build/interop/op_table.json
 	@$(PEERS) tests/interop/check_op_table.py <build/interop/op_table.json
 	@$(PEERS) tests/interop/check_checkpoints.py $(BIN)/checkpoint_tool
+	@$(PEERS) tests/interop/check_events.py $(BIN)/event_tool
+	@$(PEERS) tests/interop/check_savers.py $(BIN)/saver_tool
+	@$(PEERS) tests/interop/check_hooks.py $(BIN)/hooks_tool
 	@$(PEERS) tests/interop/check_op_dtypes.py <build/interop/op_table.json
 	@$(PEERS) tests/interop/check_text.py $(BIN)/graph_runner build/interop/text
 	@$(PEERS) tests/interop/check_errors.py $(BIN)/graph_runner build/interop/errors
@@ -58,6 +65,8 @@ interop: build build/interop/cases.done
 	@$(PEERS) tests/interop/check_placement.py $(BIN)/placement_tool
 	@$(PEERS) tests/interop/check_cut.py $(BIN)/cut_runner
 	@$(PEERS) tests/interop/check_optimizers.py $(BIN)/optimizer_tool
+	@$(PEERS) tests/interop/check_sync_replicas.py $(BIN)/sync_replicas_tool
+	@$(TEST_ENV) $(PEERS) tests/interop/seed/distributed_mnist.py
 	@$(MAKE) --no-print-directory drawn cluster
 
 drawn: build/peers/installed
@@ -96,9 +105,9 @@ docs: build
 
 asan tsan: setup
 	@cmake --preset $@ >/dev/null
-	@cmake --build build/$@ $(if $(filter tsan,$@),--target $(TSAN_TARGETS))
+	@cmake --build build/$@ $(if $(filter tsan,$@),--target $(TSAN_TARGETS),$(if $(ASAN_TARGETS),--target $(ASAN_TARGETS)))
 	@cd build/$@ && $(TEST_ENV) $(if $(filter tsan,$@),$(TSAN_ENV),$(ASAN_ENV)) OMP_NUM_THREADS=$(if $(filter tsan,$@),1,2) \
-	  ctest --output-on-failure -R '$(if $(filter asan,$@),$(ASAN_FILTER),$(TSAN_FILTER))' -E '^(demo_|cluster_)' $(CTEST_FLAGS)
+	  ctest --output-on-failure -R '$(if $(filter asan,$@),$(ASAN_FILTER),$(TSAN_FILTER))' -E '^(demo_|cluster_|training_|recovery)' $(CTEST_FLAGS)
 
 # TUTTI_STRESS multiplies the steps of the tests that race threads: 20 makes them 10,000 on each of 8 threads.
 soak: build

@@ -20,6 +20,10 @@ else()
   # g++ 12 reports the inside of every std::optional<std::vector> that it cannot prove full. The sanitizers look for
   # the real ones.
   target_compile_options(tutti_flags INTERFACE -Wno-maybe-uninitialized)
+  # A member whose class is in an anonymous namespace is fine in a source, which it does not take for one there.
+  if(TUTTI_UNITY)
+    target_compile_options(tutti_flags INTERFACE -Wno-subobject-linkage)
+  endif()
 endif()
 target_include_directories(tutti_flags INTERFACE ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR})
 
@@ -46,12 +50,28 @@ function(precompile target owner)
   endif()
 endfunction()
 
+# With TUTTI_UNITY several sources of a library are compiled as one, which makes a clean build much shorter: most of it
+# goes into the same templates over and over. So names in the anonymous namespaces of a folder must differ. The preset
+# clang compiles each source by itself and so proves that it includes what it uses. Sources that Highway includes once
+# for each instruction set always stand alone.
+function(compile_together target)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${TUTTI_UNITY} UNITY_BUILD_BATCH_SIZE 8)
+  get_target_property(sources ${target} SOURCES)
+  foreach(source ${sources})
+    file(STRINGS ${source} per_target REGEX "foreach_target" LIMIT_COUNT 1)
+    if(per_target)
+      set_source_files_properties(${source} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+    endif()
+  endforeach()
+endfunction()
+
 # tutti_library(core SOURCES a.cc b.cc DEPS tutti_graph PRIVATE_DEPS dnnl): one target per folder.
 function(tutti_library name)
   cmake_parse_arguments(arg "" "" "SOURCES;DEPS;PRIVATE_DEPS" ${ARGN})
   add_library(tutti_${name} STATIC ${arg_SOURCES})
   target_link_libraries(tutti_${name} PUBLIC tutti_flags ${arg_DEPS} PRIVATE ${arg_PRIVATE_DEPS})
   precompile(tutti_${name} tutti_core ${standard_headers})
+  compile_together(tutti_${name})
 endfunction()
 
 # tutti_test(core SOURCES a_test.cc DEPS tutti_core): one test program per folder.

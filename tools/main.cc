@@ -21,12 +21,13 @@ void keep_memory() {
 }
 
 // "--ps_hosts=" says nothing, as scripts do when a list is empty; left in, it would take the next word for its value.
-// Last first, as CLI11 wants them.
+// The words of a program that `tutti run` starts are its own. Last first, as CLI11 wants them.
 std::vector<std::string> arguments(int argc, char** argv) {
+  const bool run = argc > 1 && std::string(argv[1]) == "run";
   std::vector<std::string> list;
   for (int i = argc - 1; i > 0; --i) {
     const std::string text = argv[i];
-    if (!text.starts_with("--") || !text.ends_with("=")) list.push_back(text);
+    if (run || !text.starts_with("--") || !text.ends_with("=")) list.push_back(text);
   }
   return list;
 }
@@ -46,6 +47,7 @@ int main(int argc, char** argv) {
   CLI::App app("Training of deep-learning models on one machine or many.", "tutti");
   app.require_subcommand(1);
   tutti::tools::add_certs_command(app);
+  tutti::tools::add_run_command(app);
   tutti::tools::add_server_command(app);
   try {
     app.parse(arguments(argc, argv));

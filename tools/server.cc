@@ -56,7 +56,8 @@ void add_flags(CLI::App& command, Flags& flags) {
                   "This task's index in the job; may be left out when there is one")
       ->check(CLI::NonNegativeNumber);
   command.add_option("--listen", flags.listen, "Where to listen (host:port) when not at the task's own address");
-  command.add_option("--threads", flags.threads, "Threads that compute; 0: one a core")->check(CLI::Range(0, 1024));
+  command.add_option("--threads", flags.threads, "Threads that compute; 0: what TUTTI_THREADS says, else one a core")
+      ->check(CLI::Range(0, 1024));
   command.add_option("--data-dir", flags.data_directories,
                      "A directory that graphs may read and write; may be given again. On the loopback the default is "
                      "every directory, elsewhere none");
@@ -72,8 +73,10 @@ void add_flags(CLI::App& command, Flags& flags) {
       .add_option("--idle-limit", flags.idle_limit_seconds,
                   "Seconds without a call after which a session of a TensorFlow client is closed; 0: never")
       ->check(CLI::Range(0, 1'000'000'000));
-  command.add_option("--log-level", flags.log_level, "info, or error: only why the server ends")
-      ->check(CLI::IsMember({"info", "error"}));
+  command
+      .add_option("--log-level", flags.log_level,
+                  "What is said: debug, info, warning, or error: only why the server ends")
+      ->check(CLI::IsMember({"debug", "info", "warning", "error"}));
 }
 
 // Throws Error with what makes no sense in the flags.
@@ -114,12 +117,19 @@ std::string read_token(const Flags& flags) {
   return token == nullptr ? "" : token;
 }
 
+LogLevel parse_level(const std::string& name) {
+  if (name == "debug") return LogLevel::kDebug;
+  if (name == "info") return LogLevel::kInfo;
+  return name == "warning" ? LogLevel::kWarning : LogLevel::kError;
+}
+
 ServerOptions server_options(const Flags& flags) {
   ServerOptions options;
   read_cluster(flags, options);
   options.listen = flags.listen;
-  options.runtime.intra_op_threads = flags.threads;
-  options.runtime.inter_op_threads = flags.threads;
+  const int threads = flags.threads > 0 ? flags.threads : threads_from_env().value_or_throw();
+  options.runtime.intra_op_threads = threads;
+  options.runtime.inter_op_threads = threads;
   options.security.ca_file = flags.ca_file;
   options.security.certificate_file = flags.certificate_file;
   options.security.key_file = flags.key_file;
@@ -128,7 +138,7 @@ ServerOptions server_options(const Flags& flags) {
   options.data_directories = flags.data_directories;
   options.session_idle_limit = std::chrono::seconds(flags.idle_limit_seconds);
   options.shared_memory = !flags.no_shared_memory;
-  if (flags.log_level == "error") options.log = [](const std::string&) {};
+  options.log = log_to_stderr(parse_level(flags.log_level));
   return options;
 }
 

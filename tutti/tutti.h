@@ -57,6 +57,8 @@
 #include "tutti/optim/rmsprop.h"
 #include "tutti/optim/schedules.h"
 #include "tutti/optim/sgd.h"
+#include "tutti/optim/strict_replicas.h"
+#include "tutti/optim/sync_replicas.h"
 
 // Running.
 #include "tutti/runtime/local_session.h"
@@ -67,6 +69,38 @@
 #include "tutti/distributed/in_process_cluster.h"
 #include "tutti/distributed/rpc/certificates.h"
 #include "tutti/distributed/server.h"
+#include "tutti/distributed/task_environment.h"
+#include "tutti/strategies/greedy_load_balancing.h"
+#include "tutti/strategies/replica_device_setter.h"
+
+// Event files, for TensorBoard.
+#include "tutti/io/event_writer.h"
+#include "tutti/io/hparams.h"
+#include "tutti/io/summary.h"
+
+// Training jobs.
+#include "tutti/train/checkpoint_manager.h"
+#include "tutti/train/checkpoint_reader.h"
+#include "tutti/train/coordinator.h"
+#include "tutti/train/global_step.h"
+#include "tutti/train/hooks.h"
+#include "tutti/train/hooks/checkpoint_saver_hook.h"
+#include "tutti/train/hooks/feed_fn_hook.h"
+#include "tutti/train/hooks/final_ops_hook.h"
+#include "tutti/train/hooks/global_step_waiter_hook.h"
+#include "tutti/train/hooks/logging_tensor_hook.h"
+#include "tutti/train/hooks/nan_tensor_hook.h"
+#include "tutti/train/hooks/profiler_hook.h"
+#include "tutti/train/hooks/step_counter_hook.h"
+#include "tutti/train/hooks/stop_at_step_hook.h"
+#include "tutti/train/hooks/summary_saver_hook.h"
+#include "tutti/train/init_from_checkpoint.h"
+#include "tutti/train/monitored_training_session.h"
+#include "tutti/train/ps_worker.h"
+#include "tutti/train/saver.h"
+#include "tutti/train/scaffold.h"
+#include "tutti/train/sync_replicas_hook.h"
+#include "tutti/train/tf_cluster.h"
 
 // Data.
 #include "tutti/data/digits.h"

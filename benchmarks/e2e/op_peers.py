@@ -120,8 +120,9 @@ def tensorflow_steps():
         return lambda: function(**{name: images}, **window).op
 
     def max_pool_grad():
-        images, above = tf.Variable(numbers(128, 28, 28, 32)), tf.Variable(numbers(128, 14, 14, 32))
-        pooled = tf.Variable(lambda: raw.MaxPool(input=images.initialized_value(), **window))
+        pixels = numbers(128, 28, 28, 32)
+        images, above = tf.Variable(pixels), tf.Variable(numbers(128, 14, 14, 32))
+        pooled = tf.Variable(pixels.reshape(128, 14, 2, 14, 2, 32).max((2, 4)))
         return lambda: raw.MaxPoolGrad(orig_input=images, orig_output=pooled, grad=above, **window).op
 
     build = {"adam": adam, "sparse_adagrad": sparse_adagrad, "gather": gather, "softmax_xent": softmax_xent,

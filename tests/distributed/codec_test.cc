@@ -9,6 +9,7 @@
 #include <random>
 
 #include "proto/master.pb.h"
+#include "proto/tutti_task.pb.h"
 #include "proto/worker.pb.h"
 #include "tests/distributed/message_samples.h"
 #include "tutti/graph/tensor_codec.h"
@@ -110,6 +111,14 @@ PROTO_OF(RecvTensorRequest, RecvTensorRequest)
 PROTO_OF(RecvTensorReply, RecvTensorResponse)
 PROTO_OF(EmptyMessage, GetStatusRequest)
 #undef PROTO_OF
+template <>
+struct ProtoOf<RecvTensorsRequest> {
+  using type = RecvTensorsRequestProto;
+};
+template <>
+struct ProtoOf<RecvTensorsReply> {
+  using type = RecvTensorsReplyProto;
+};
 
 TEST(Codec, WritesProtobufsBytes) {
   each_sample([]<typename Message>(const Message& message) {
@@ -322,6 +331,27 @@ TEST(Codec, MisalignedElementsAreCopied) {
     const auto offset = static_cast<const std::byte*>(reply.tensor.raw()) - begin;
     const bool borrowed = offset >= 0 && offset < static_cast<std::ptrdiff_t>(bytes.size());
     EXPECT_EQ(borrowed, (shift + bytes.size() - tensor.bytes()) % 4 == 0) << shift;
+  }
+}
+
+// A peer could make an index wrong after a kernel has found it right.
+TEST(Codec, WhatAPeerCouldStillChangeIsCopied) {
+  const auto borrows = [](DType dtype, std::int64_t elements) {
+    const Tensor tensor = patterned(dtype, Shape{elements});
+    const Payload sent = encode(RecvTensorReply{tensor, false, 0}).value_or_throw();
+    Payload lent;
+    for (const Payload::Piece& piece : sent.pieces()) lent.append(piece.bytes, piece.owner, /*lent=*/true);
+    const auto reply = decoded<RecvTensorReply>(lent);
+    EXPECT_TRUE(bitwise_equal(reply.tensor, tensor));
+    EXPECT_EQ(decoded<RecvTensorReply>(sent).tensor.raw(), tensor.raw());
+    return reply.tensor.raw() == tensor.raw();
+  };
+  EXPECT_TRUE(borrows(DType::kFloat, 100'000));
+  EXPECT_TRUE(borrows(DType::kBfloat16, 100'000));
+  EXPECT_TRUE(borrows(DType::kComplex64, 100'000));
+  EXPECT_FALSE(borrows(DType::kFloat, 1000));
+  for (const DType dtype : {DType::kInt32, DType::kInt64, DType::kUint8, DType::kBool, DType::kQint8}) {
+    EXPECT_FALSE(borrows(dtype, 100'000)) << dtype_name(dtype);
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <set>
 
 #include "tutti/ops/array.h"
@@ -119,6 +120,40 @@ TEST(InProcessClusterTest, BadCountsAreRefused) {
   EXPECT_EQ(InProcessCluster::start(quiet(0, 0)).status().code(), Code::kInvalidArgument);
   EXPECT_EQ(InProcessCluster::start(quiet(-1, 1)).status().code(), Code::kInvalidArgument);
   EXPECT_EQ(InProcessCluster::start(quiet(1, 1'000'000)).status().code(), Code::kInvalidArgument);
+}
+
+// Needs 8 GB: for a soak.
+TEST(InProcessClusterTest, TensorsOverTwoGigabytes) {
+  if (std::getenv("TUTTI_STRESS") == nullptr) GTEST_SKIP() << "TUTTI_STRESS is not set";
+  constexpr std::int64_t kElements = 580'000'000;
+  for (const bool shared_memory : {true, false}) {
+    InProcessClusterOptions options = quiet(2, 0);
+    options.server.shared_memory = shared_memory;
+    const auto cluster = InProcessCluster::start(options).value_or_throw();
+    Graph graph(builtin_ops());
+    const Output value = placeholder(graph, DType::kFloat, Shape{});
+    std::vector<TensorName> ends;
+    for (const std::int64_t elements : {kElements, std::int64_t{1'000'000}}) {
+      const auto there = graph.device_scope("/job:worker/task:1");
+      const Output large = fill({elements}, value);
+      const auto here = graph.device_scope("/job:worker/task:0");
+      ends.push_back(slice(large, {elements - 1}, {1}));
+    }
+    const auto session = connect(cluster->target(), graph, within(600s)).value_or_throw();
+    const Feeds feeds{{value, Tensor::scalar(2.5f)}};
+    if (shared_memory) {
+      EXPECT_EQ(values(session->run(feeds, {ends[0]})[0]), std::vector<float>{2.5f});
+    } else {
+      try {
+        session->run(feeds, {ends[0]});
+        ADD_FAILURE() << "over gRPC a message ends at 2 GiB";
+      } catch (const Error& error) {
+        EXPECT_EQ(error.code(), Code::kResourceExhausted) << error.what();
+        EXPECT_NE(error.status().message().find("2147483647"), std::string::npos) << error.what();
+      }
+    }
+    EXPECT_EQ(values(session->run(feeds, {ends[1]})[0]), std::vector<float>{2.5f});
+  }
 }
 
 }  // namespace

@@ -374,6 +374,30 @@ TEST_F(MasterTest, ALeasedSessionIsNotIdle) {
   master().lease_session(session_, true);
 }
 
+TEST_F(MasterTest, SignaturesThatWereNotUsedForLongAreGivenUp) {
+  constexpr int kKept = 1024, kSignatures = kKept + 5;
+  Graph graph(builtin_ops());
+  {
+    ScopeGuard scope = graph.device_scope("/job:ps/task:0");
+    for (int i = 0; i < kSignatures; ++i) add_op(graph, "NoOp", {}, {}, str_cat("n", i));
+  }
+  session_ = create_async({}, {}, export_graph_def(graph)).value().session_handle;
+  const auto run_node = [this](int i) { run(request({}, {str_cat("n", i)})).value(); };
+  for (int i = 0; i < kSignatures; ++i) {
+    run_node(i);
+    run_node(0);  // always in use
+  }
+  EXPECT_EQ(ps(0).registered.count(), static_cast<std::size_t>(kSignatures));
+  ASSERT_EQ(ps(0).deregistered.count(), static_cast<std::size_t>(kSignatures - kKept));
+  EXPECT_EQ(ps(0).deregistered.request(0).session_handle, session_);
+  EXPECT_FALSE(ps(0).deregistered.request(0).graph_handle.empty());
+  run_node(0);
+  run_node(kSignatures - 1);
+  EXPECT_EQ(ps(0).registered.count(), static_cast<std::size_t>(kSignatures));
+  run_node(1);  // the first that went
+  EXPECT_EQ(ps(0).registered.count(), static_cast<std::size_t>(kSignatures) + 1);
+}
+
 TEST_F(MasterTest, AnAbandonedSessionIsClosed) {
   create();
   hold_runs();

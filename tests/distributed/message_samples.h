@@ -77,16 +77,29 @@ void each_sample(Visit visit) {
                                    "/job:worker/replica:0/task:0", 0xfedcba9876543210u});
   visit(DeleteWorkerSessionRequest{"handle"});
   visit(RegisterGraphRequest{"handle", true, sample_graph(), false});
-  visit(RegisterGraphReply{"graph"});
+  visit(RegisterGraphReply{"graph", true});
   visit(DeregisterGraphRequest{"handle", true, "graph"});
-  visit(RunGraphRequest{
-      "handle", true, "graph", 1LL << 56, sample_tensors(), {"k1", "k2"}, true, true, true, true, true, INT64_MAX});
+  visit(RunGraphRequest{"handle",
+                        true,
+                        "graph",
+                        1LL << 56,
+                        sample_tensors(),
+                        {"k1", "k2"},
+                        true,
+                        true,
+                        true,
+                        true,
+                        true,
+                        INT64_MAX,
+                        {1, -2}});
   visit(RunGraphReply{sample_tensors(), sample_report(), out_of_range("end of sequence")});
   visit(CleanupGraphRequest{-1});
   visit(CleanupAllRequest{{"c1", "c2"}});
   visit(RecvTensorRequest{11, "a;b;c;d;0:0", 12});
   visit(RecvTensorReply{Tensor(DType::kFloat, Shape{300}), true, 13});
   visit(EmptyMessage{});
+  visit(RecvTensorsRequest{11, 12, {"a;b;c;d;0:0", "a;b;c;e;0:0"}, 13});
+  visit(RecvTensorsReply{{{1, Tensor(DType::kFloat, Shape{300})}, {2, Tensor()}, {0, Tensor::scalar(1.5f)}}});
 }
 
 }  // namespace tutti::testing

@@ -32,6 +32,17 @@ TEST_F(SessionLeasesTest, AnAnsweredCallMustBeRenewed) {
   EXPECT_EQ(leases_.size(), 0u);
 }
 
+TEST_F(SessionLeasesTest, WhoPromisedALeaseMustCome) {
+  leases_.created("a", now_);
+  leases_.created("b", now_);
+  leases_.held("b");
+  EXPECT_TRUE(leases_.tick(now_ + 9s).empty());
+  EXPECT_EQ(leases_.tick(now_ + 10s), Names{"a"});
+  leases_.created("b", now_ + 10s);  // nothing new
+  EXPECT_TRUE(leases_.tick(now_ + 24h).empty());
+  EXPECT_EQ(leases_.size(), 1u);
+}
+
 TEST_F(SessionLeasesTest, ABrokenConnectionLeavesAShortGrace) {
   leases_.held("a");
   leases_.broken("a", now_);

@@ -4,6 +4,8 @@
 
 #include <map>
 
+#include "tutti/distributed/codec.h"
+
 namespace tutti {
 namespace {
 
@@ -16,9 +18,11 @@ class OtherServices : public CallHandler {
  public:
   void handle(IncomingCall call, Reply reply) override {
     methods.emplace_back(call.method);
-    reply({}, {});
+    reply(status, answer);
   }
   std::vector<std::string> methods;
+  Status status;
+  Payload answer;
 };
 
 class TaskServiceTest : public testing::Test {
@@ -163,6 +167,37 @@ TEST_F(TaskServiceTest, OneThatHasGoneAlreadyIsNoticedToo) {
   EXPECT_EQ(call(kLeaseMethod, encode(LeaseRequest{.session_handle = "s1"}), &cancellation)->count, 1);
   clock_.advance(1s);
   EXPECT_EQ(abandoned_, std::vector<std::string>{"s1"});
+}
+
+TEST_F(TaskServiceTest, AClientThatNeverLeasesIsNoticed) {
+  for (const char* session : {"s1", "s2"}) {
+    others_.answer = encode(CreateSessionReply{.session_handle = session}).value_or_throw();
+    const auto answer = call(kCreateLeasedSessionMethod, {});
+    CreateSessionReply reply;
+    ASSERT_TRUE(answer->status.ok());
+    ASSERT_TRUE(decode(answer->bytes, reply).ok());
+    EXPECT_EQ(reply.session_handle, session);
+    EXPECT_EQ(others_.methods.back(), "/tensorflow.MasterService/CreateSession");
+  }
+  clock_.advance(9s);
+  Cancellation cancellation;
+  const auto lease = call(kLeaseMethod, encode(LeaseRequest{.session_handle = "s2"}), &cancellation);
+  EXPECT_TRUE(abandoned_.empty());
+  clock_.advance(1s);
+  EXPECT_EQ(abandoned_, std::vector<std::string>{"s1"});
+  clock_.advance(4s);
+  EXPECT_EQ(lease->count, 1);
+  EXPECT_EQ(abandoned_, std::vector<std::string>{"s1"});
+}
+
+// TensorFlow's clients promise nothing.
+TEST_F(TaskServiceTest, SessionsOfOthersAreLeftAlone) {
+  others_.answer = encode(CreateSessionReply{.session_handle = "s1"}).value_or_throw();
+  EXPECT_TRUE(call("/tensorflow.MasterService/CreateSession", {})->status.ok());
+  others_.status = invalid_argument("no session");
+  EXPECT_EQ(call(kCreateLeasedSessionMethod, {})->status, others_.status);
+  clock_.advance(24h);
+  EXPECT_TRUE(abandoned_.empty());
 }
 
 TEST_F(TaskServiceTest, StoppingAnswersWhatIsHeld) {

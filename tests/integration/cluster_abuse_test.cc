@@ -289,6 +289,7 @@ TEST_F(ClusterAbuseTest, MessagesThatAreNone) {
                                   kCleanupAll,
                                   kRecvTensor,
                                   "/tutti.TaskService/Hello",
+                                  "/tutti.TaskService/CreateLeasedSession",
                                   "/no.such/Call",
                                   "",
                                   "/tutti.TaskService/Lease"};

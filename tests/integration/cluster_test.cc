@@ -154,7 +154,7 @@ TEST(ClusterTest, EachOpRunsWhereItWasPut) {
     for (const auto& [name, where] : ran_on) {
       const bool crossing = name.find("_S") != name.npos;
       const bool meant = std::any_of(parts.begin(), parts.end(),
-                                     [&](const std::string& part) { return name.find(part) != name.npos; });
+                                     [&name = name](const std::string& part) { return name.find(part) != name.npos; });
       if (crossing || !meant) continue;
       found = true;
       EXPECT_EQ(where, device) << name;
@@ -231,6 +231,40 @@ TEST(ClusterTest, BadFlagsGetOneLineAndStatusTwo) {
     EXPECT_EQ(child.wait(), 2) << child.output();
     EXPECT_NE(child.output().find(part), std::string::npos) << child.output();
     EXPECT_EQ(std::count(child.output().begin(), child.output().end(), '\n'), 1) << child.output();
+  }
+}
+
+TEST(ClusterTest, EachLogLevelSaysLess) {
+  const std::vector<std::string> levels{"debug", "info", "warning", "error"};
+  for (std::size_t level = 0; level < levels.size(); ++level) {
+    SCOPED_TRACE(levels[level]);
+    ProcessCluster cluster(1, 1, {str_cat("--log-level=", levels[level])});
+    cluster.start_all();
+    Graph graph(builtin_ops());
+    Output x;
+    {
+      const auto scope = graph.device_scope("/job:ps/task:0");
+      x = constant(graph, Tensor::scalar(1.0f));
+    }
+    const auto session = connect(cluster.target("worker", 0), graph, within()).value_or_throw();
+    EXPECT_EQ(session->run({}, {x})[0].scalar<float>(), 1);
+    ChildProcess& worker = cluster.child("worker", 0);
+    cluster.child("ps", 0).send(SIGKILL);
+    // The news may come a moment after the first step that fails.
+    const auto limit = std::chrono::steady_clock::now() + 60s;
+    for (std::string error; error.find("is gone") == error.npos && std::chrono::steady_clock::now() < limit;) {
+      try {
+        session->run({}, {x});
+      } catch (const Error& failed) {
+        error = failed.status().message();
+      }
+    }
+    worker.send(SIGTERM);
+    EXPECT_EQ(worker.wait(), 0);
+    const auto says = [&](const char* part) { return worker.output().find(part) != std::string::npos; };
+    EXPECT_EQ(says("was created"), level <= 0) << worker.output();
+    EXPECT_EQ(says("found /job:ps/replica:0/task:0"), level <= 1) << worker.output();
+    EXPECT_EQ(says("/job:ps/replica:0/task:0 is gone"), level <= 2) << worker.output();
   }
 }
 

@@ -1,7 +1,7 @@
 """Compares Tutti's op table (JSON from op_table_dump, on standard input) with TensorFlow's registry.
 
 Every row must have TensorFlow's name, argument names and types, attributes and defaults. Tutti may accept fewer
-types than TensorFlow, never others. Rows whose name starts with `_` are Tutti's own and are left out.
+types than TensorFlow, never others. Rows whose name starts with `_` or `Tutti` are Tutti's own and are left out.
 """
 import json
 import os
@@ -124,7 +124,7 @@ def compare(row, op):
 
 
 def main():
-    rows = [row for row in json.load(sys.stdin) if not row["name"].startswith("_")]
+    rows = [row for row in json.load(sys.stdin) if not row["name"].startswith(("_", "Tutti"))]
     differences = 0
     for row in rows:
         op = op_def_registry.get(row["name"])

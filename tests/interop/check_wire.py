@@ -17,10 +17,12 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import numpy as np  # noqa: E402
 import tensorflow as tf  # noqa: E402
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory  # noqa: E402
+from tensorboard.plugins.hparams import plugin_data_pb2  # noqa: E402, F401
 from tensorflow.core.framework import (device_attributes_pb2, graph_pb2, step_stats_pb2,  # noqa: E402, F401
                                        tensor_pb2)
 from tensorflow.core.protobuf import (config_pb2, named_tensor_pb2, tensor_bundle_pb2,  # noqa: E402, F401
                                       tensorflow_server_pb2)
+from tensorflow.core.util import event_pb2  # noqa: E402, F401
 
 TOOL, PROTO_FOLDER = sys.argv[1:]
 ROUNDS = 20

@@ -23,8 +23,10 @@ class Mistaken : public CallHandler {
 
   void handle(IncomingCall call, Reply reply) override {
     if (planted_ == Planted::kRepeatsAreServed && call.method.ends_with("/RunGraph")) forget_identity(call);
-    if (planted_ == Planted::kStepsMixed && call.method.ends_with("/RecvTensor")) mix_steps(call);
+    if (planted_ == Planted::kStepsMixed && call.method.ends_with("/RecvTensor")) mix_steps<RecvTensorRequest>(call);
+    if (planted_ == Planted::kStepsMixed && call.method.ends_with("/RecvTensors")) mix_steps<RecvTensorsRequest>(call);
     if (planted_ == Planted::kNoCleanup && call.method.ends_with("/CleanupGraph")) return reply({}, {});
+    if (planted_ == Planted::kNoCleanup && call.method.ends_with("/RunGraph")) forget_ended_steps(call);
     if (planted_ == Planted::kErrorsUnanswered && call.method.find("Master") != std::string_view::npos) {
       return right_.handle(std::move(call), [reply](Status status, Payload answer) {
         if (status.ok()) reply(std::move(status), std::move(answer));
@@ -43,8 +45,16 @@ class Mistaken : public CallHandler {
     call.request = *encode(request);
   }
 
+  void forget_ended_steps(IncomingCall& call) {
+    RunGraphRequest request;
+    if (!decode(call.request, request).ok()) return;
+    request.ended_steps.clear();
+    call.request = *encode(request);
+  }
+
+  template <typename Request>
   void mix_steps(IncomingCall& call) {
-    RecvTensorRequest request;
+    Request request;
     if (!decode(call.request, request).ok()) return;
     if (last_step_ != 0 && random_() % 4 == 0)
       std::swap(request.step_id, last_step_);

@@ -15,7 +15,9 @@ namespace {
 struct SimGraph : TaskGraph {
   Graph graph{builtin_ops()};
   std::string bytes;
+  std::vector<std::string> keys;
   std::string graph_def() const override { return bytes; }
+  const std::vector<std::string>& received() const override { return keys; }
 };
 
 std::string key_of(const Node& node) {
@@ -155,6 +157,9 @@ class SimTaskSession : public TaskSession {
   Result<std::shared_ptr<const TaskGraph>> add_graph(std::string_view graph_def, const PassOptions&) override {
     auto graph = std::make_shared<SimGraph>();
     TUTTI_RETURN_IF_ERROR(import_graph_def(graph_def, graph->graph));
+    for (const Node* node : graph->graph.nodes()) {
+      if (node->op_name() == "_Recv") graph->keys.push_back(key_of(*node));
+    }
     return std::shared_ptr<const TaskGraph>(std::move(graph));
   }
 

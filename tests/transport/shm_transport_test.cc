@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <future>
 #include <new>
 #include <random>
 #include <thread>
@@ -596,6 +598,83 @@ TEST_F(ShmTransportTest, HandlersAtWorkDoNotKeepOthersFromBeingHeard) {
   EXPECT_TRUE(call(*channel, "/quick").status.ok());
   busy.stop = true;
   for (auto& future : working) EXPECT_TRUE(future.get().status.ok());
+}
+
+// A thread that waits for a reply takes it in itself, and nothing else ends on it.
+TEST_F(ShmTransportTest, AThreadThatWaitsHelps) {
+  start();
+  (void)call(*channel_, "/echo");  // looked at is who has sent something
+  for (int round = 0; round < 200; ++round) {
+    std::atomic<bool> done{false};
+    std::atomic<bool> other_here{false};
+    const auto me = std::this_thread::get_id();
+    std::promise<void> other_done;
+    channel_->call("/echo", Payload("other"), {}, [&](const Status&, const Payload&) {
+      other_here = std::this_thread::get_id() == me;
+      other_done.set_value();
+    });
+    CallOptions options;
+    options.waiter = &done;
+    Payload answer;
+    channel_->call("/echo", Payload("mine"), options, [&](const Status&, const Payload& payload) {
+      answer = payload;
+      done = true;
+    });
+    client_->help(&done, done, 1ms);
+    wait_until([&done] { return done.load(); });
+    EXPECT_EQ(answer.flatten(), "mine");
+    other_done.get_future().get();
+    EXPECT_FALSE(other_here);
+  }
+}
+
+TEST_F(ShmTransportTest, HelpEndsWhenNothingComes) {
+  start();
+  (void)call(*channel_, "/echo");
+  const std::atomic<bool> done{false};
+  client_->help(&done, done, 1ms);
+  EXPECT_EQ(call(*channel_, "/echo", Payload("after")).payload.flatten(), "after");
+}
+
+// Those who look and those who sleep take turns; no message is lost between them.
+TEST_F(ShmTransportTest, NoWakeUpIsLostBetweenLookingAndSleeping) {
+  start();
+  std::mt19937 random(3);
+  for (int i = 0; i < 3000; ++i) {
+    ASSERT_EQ(call(*channel_, "/echo", Payload("x")).payload.flatten(), "x");
+    if (random() % 50 == 0) std::this_thread::sleep_for(std::chrono::microseconds(random() % 300));
+  }
+}
+
+TEST_F(ShmTransportTest, QuickCallsAreHandledBeforeOthers) {
+  ShmOptions quick = options("/job:ps/replica:0/task:0");
+  quick.quick = [](std::string_view method) { return method == "/who"; };
+  server_ = ShmTransport::create(quick, &handler_).value_or_throw();
+  client_ = ShmTransport::create(options("/job:worker/replica:0/task:1"), nullptr).value_or_throw();
+  channel_ = connect();
+  for (int i = 0; i < 100; ++i) {
+    EXPECT_EQ(call(*channel_, "/who").payload.flatten(), "/job:worker/replica:0/task:1");
+    EXPECT_EQ(call(*channel_, "/echo", Payload("x")).payload.flatten(), "x");
+  }
+  EXPECT_EQ(handler_.calls, 200);
+}
+
+// Values that were given back quietly come back with the next message, or when there are many.
+TEST_F(ShmTransportTest, SmallValuesAreGivenBackInTime) {
+  start();
+  const auto lent = [this] { return server_->shared_allocator().stats().bytes_in_use; };
+  const auto before = lent();
+  for (int i = 0; i < 10; ++i) (void)call(*channel_, "/make", Payload("40000"));
+  (void)call(*channel_, "/echo");
+  wait_until([&] { return lent() == before; });
+  std::vector<Answer> held;
+  for (int i = 0; i < 64; ++i) held.push_back(call(*channel_, "/make", Payload("40000")));
+  EXPECT_GT(lent(), before);
+  held.clear();  // the last of them rings
+  wait_until([&] { return lent() == before; });
+  Answer large = call(*channel_, "/make", Payload("2000000"));
+  large = {};
+  wait_until([&] { return lent() == before; });
 }
 
 }  // namespace

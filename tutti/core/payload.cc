@@ -7,10 +7,10 @@ void Payload::append(std::string bytes) {
   append(std::as_bytes(std::span(owner->data(), owner->size())), owner);
 }
 
-void Payload::append(std::span<const std::byte> bytes, std::shared_ptr<const void> owner) {
+void Payload::append(std::span<const std::byte> bytes, std::shared_ptr<const void> owner, bool lent) {
   if (bytes.empty()) return;
   size_ += bytes.size();
-  pieces_.push_back({bytes, std::move(owner)});
+  pieces_.push_back({bytes, std::move(owner), lent});
 }
 
 void Payload::append(const Payload& other) {

@@ -17,6 +17,7 @@ class Payload {
   struct Piece {
     std::span<const std::byte> bytes;
     std::shared_ptr<const void> owner;  // keeps `bytes` valid
+    bool lent = false;                  // by another process, which could change them while they are read
     std::string_view view() const { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
   };
 
@@ -25,7 +26,7 @@ class Payload {
 
   // Empty ones are left out.
   void append(std::string bytes);
-  void append(std::span<const std::byte> bytes, std::shared_ptr<const void> owner);
+  void append(std::span<const std::byte> bytes, std::shared_ptr<const void> owner, bool lent = false);
   void append(const Payload& other);
 
   const std::vector<Piece>& pieces() const { return pieces_; }

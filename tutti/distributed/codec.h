@@ -43,6 +43,8 @@ TUTTI_CODEC(CleanupGraphRequest)
 TUTTI_CODEC(CleanupAllRequest)
 TUTTI_CODEC(RecvTensorRequest)
 TUTTI_CODEC(RecvTensorReply)
+TUTTI_CODEC(RecvTensorsRequest)
+TUTTI_CODEC(RecvTensorsReply)
 TUTTI_CODEC(EmptyMessage)
 #undef TUTTI_CODEC
 

@@ -39,12 +39,21 @@ class Client {
 
   Clock& clock() { return *clock_; }
   const std::shared_ptr<Channel>& channel() const { return channel_; }
+  // As RemoteSessionOptions has it; null where there is no shared memory. Of use as long as the client lives.
+  std::function<void(const void*, const std::atomic<bool>&, std::chrono::nanoseconds)> help() {
+    if (!shm_) return nullptr;
+    return [shm = shm_.get()](const void* waiter, const std::atomic<bool>& done, std::chrono::nanoseconds patience) {
+      shm->help(waiter, done, patience);
+    };
+  }
 
  private:
   void make_shared_memory(const std::string& secret, PeersOptions& peers) {
     ShmOptions shm;
     shm.secret = secret;
     shm.clock = clock_.get();
+    shm.threads = 2;
+    shm.polls = false;  // who waits looks
     auto made = ShmTransport::create(shm, nullptr);
     if (!made.ok()) return;  // gRPC it is
     shm_ = *std::move(made);
@@ -72,6 +81,10 @@ class ClientSession : public Session {
   ~ClientSession() override { (void)session_->close(); }
 
   Result<CallableId> make_callable(const Signature& signature) override { return session_->make_callable(signature); }
+  Result<std::vector<Tensor>> run_callable(CallableId callable, std::vector<Tensor> feeds,
+                                           const RunOptions& options) override {
+    return session_->run_callable(callable, std::move(feeds), options);
+  }
   void run_callable_async(CallableId callable, std::vector<Tensor> feeds, const RunOptions& options,
                           Done done) override {
     session_->run_callable_async(callable, std::move(feeds), options, std::move(done));
@@ -109,6 +122,7 @@ RemoteSessionOptions remote_session_options(const std::string& target, const Con
   remote.config.log_device_placement = options.log_device_placement;
   remote.config.operation_timeout = options.operation_timeout;
   remote.config.isolate_session_state = options.isolate_session_state;
+  remote.create_timeout = options.create_timeout;
   remote.target = target;
   remote.wait_for_ready = options.wait_for_ready;
   remote.clock = clock;
@@ -119,9 +133,10 @@ Result<std::unique_ptr<Session>> connect(const std::string& target, Graph& graph
   TUTTI_ASSIGN_OR_RETURN(const std::string address, target_address(target));
   auto client = std::make_unique<Client>(target, address, options);
   auto master = make_leased_master(make_remote_master(client->channel()), client->channel(), client->clock());
-  TUTTI_ASSIGN_OR_RETURN(
-      std::unique_ptr<Session> session,
-      make_remote_session(std::move(master), graph, remote_session_options(target, options, &client->clock())));
+  RemoteSessionOptions remote = remote_session_options(target, options, &client->clock());
+  remote.help = client->help();
+  TUTTI_ASSIGN_OR_RETURN(std::unique_ptr<Session> session,
+                         make_remote_session(std::move(master), graph, std::move(remote)));
   return std::unique_ptr<Session>(std::make_unique<ClientSession>(std::move(client), std::move(session)));
 }
 

@@ -15,6 +15,8 @@ namespace tutti {
 
 inline constexpr std::string_view kHelloMethod = "/tutti.TaskService/Hello";
 inline constexpr std::string_view kLeaseMethod = "/tutti.TaskService/Lease";
+// TensorFlow's CreateSession, by a client that is going to lease the session.
+inline constexpr std::string_view kCreateLeasedSessionMethod = "/tutti.TaskService/CreateLeasedSession";
 inline constexpr std::uint32_t kHelloVersion = 1;
 
 // As in proto/tutti_task.proto.

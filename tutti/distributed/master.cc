@@ -138,6 +138,7 @@ void Master::Impl::create_session(CreateSessionRequest request, const CallOption
         }
         if (gone) session->close(status, false, [session] {});
         if (!status.ok()) return done(std::move(status));
+        self->context_->log.debug(str_cat("session ", session->handle(), " was created"));
         done(CreateSessionReply{.session_handle = session->handle(), .graph_version = 0});
       });
 }
@@ -145,6 +146,7 @@ void Master::Impl::create_session(CreateSessionRequest request, const CallOption
 void Master::Impl::close(const std::string& handle, const Status& cause, ReplyDone<EmptyMessage> done) {
   SessionPointer session = sessions_.remove(handle);
   if (session == nullptr) return done(not_found_session(handle, options_.task));
+  context_->log.debug(str_cat("session ", handle, " is closed: ", cause.message()));
   session->close(cause, true, [session, done = std::move(done)] { done(EmptyMessage{}); });
 }
 
@@ -280,7 +282,7 @@ void Master::Impl::collect_idle_sessions() {
   const TimePoint limit = context_->clock->now() - options_.session_idle_limit;
   for (const SessionPointer& session : sessions_.all()) {
     if (!session->idle_since(limit) || sessions_.remove(session->handle()) == nullptr) continue;
-    context_->say(str_cat("session ", session->handle(), " was not used for ", options_.session_idle_limit.count(),
+    context_->log(str_cat("session ", session->handle(), " was not used for ", options_.session_idle_limit.count(),
                           " s and is closed"));
     session->close(cancelled("the session was not used for ", options_.session_idle_limit.count(), " s"), true,
                    [session] {});

@@ -9,6 +9,7 @@
 
 #include "tutti/core/clock.h"
 #include "tutti/distributed/master_interface.h"
+#include "tutti/distributed/task_log.h"
 #include "tutti/distributed/worker_interface.h"
 #include "tutti/ops/op_table.h"
 
@@ -26,7 +27,7 @@ struct MasterOptions {
   std::uint64_t seed = 0;                      // of handles and step ids; 0: from the system
   // Runs what computes for long (placing and cutting graphs) on a thread that no message waits for; null: at once.
   std::function<void(std::function<void()>)> run;
-  std::function<void(const std::string& line)> log;
+  TaskLog log;
 };
 
 // Has no thread and no socket: calls come in on their callers' threads, replies of workers on theirs, time through the

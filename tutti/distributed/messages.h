@@ -174,6 +174,7 @@ struct RegisterGraphRequest {
 };
 struct RegisterGraphReply {
   std::string graph_handle;
+  bool takes_ended_steps = false;  // RunGraphRequest::ended_steps is heeded; never of TensorFlow's workers
 };
 
 struct DeregisterGraphRequest {
@@ -195,6 +196,7 @@ struct RunGraphRequest {
   bool is_last_partial_run = false;
   bool store_errors_in_response_body = false;
   std::int64_t request_id = 0;
+  std::vector<std::int64_t> ended_steps;  // to be cleaned up, as by CleanupGraph
 };
 struct RunGraphReply {
   NamedTensors recvs;
@@ -219,6 +221,22 @@ struct RecvTensorReply {
   Tensor tensor;
   bool is_dead = false;
   std::int64_t send_start_micros = 0;
+};
+
+// Between Tutti's workers: several values in one go. What of them is there is answered, as soon as there is something;
+// the rest is asked for again.
+struct RecvTensorsRequest {
+  std::int64_t step_id = 0;
+  std::int64_t request_id = 0;
+  std::vector<std::string> rendezvous_keys;  // of the first request for them
+  std::int64_t continues = 0;                // of later ones: the first one's request_id
+};
+struct ReceivedTensor {
+  std::int64_t index = 0;  // of the key
+  Tensor tensor;           // none: dead
+};
+struct RecvTensorsReply {
+  std::vector<ReceivedTensor> values;
 };
 
 struct EmptyMessage {};

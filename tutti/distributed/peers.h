@@ -10,6 +10,7 @@
 
 #include "tutti/core/clock.h"
 #include "tutti/distributed/peer_health.h"
+#include "tutti/distributed/task_log.h"
 #include "tutti/distributed/worker_interface.h"
 
 namespace tutti {
@@ -31,7 +32,7 @@ struct PeersOptions {
   std::function<void(std::function<void()>)> run;
   // A task is gone (kUnavailable), or came back as another incarnation (kAborted), which is told then; else 0.
   std::function<void(const std::string& task, const Status& cause, std::uint64_t incarnation)> gone;
-  std::function<void(const std::string& line)> log;  // null: nothing is said
+  TaskLog log;  // null: nothing is said
 };
 
 // Drives a PeerHealth: asks peers whom somebody uses, says hello, takes the fast way where there is one and the plain

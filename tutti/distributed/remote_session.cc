@@ -1,6 +1,8 @@
 #include "tutti/distributed/remote_session.h"
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <set>
 #include <unordered_map>
 
@@ -45,6 +47,54 @@ class Waiter {
   std::optional<Result<T>> reply_ TUTTI_GUARDED_BY(mu_);
 };
 
+// How long steps take of late, which says whether a thread should sleep while it waits for one. Thread-safe.
+class StepTimes {
+ public:
+  using Nanoseconds = std::chrono::nanoseconds;
+
+  // Longer ones are slept through: a wake-up then costs little beside them.
+  Nanoseconds patience() const {
+    const std::int64_t average = average_.load(std::memory_order_relaxed);
+    return Nanoseconds(average <= kShort.count() ? 2 * average : 0);
+  }
+  void add(Nanoseconds time) {
+    const std::int64_t average = average_.load(std::memory_order_relaxed);
+    average_.store(average + (std::min(time, 4 * kShort).count() - average) / 8, std::memory_order_relaxed);
+  }
+
+ private:
+  static constexpr Nanoseconds kShort{300'000};
+  std::atomic<std::int64_t> average_{kShort.count() / 2};  // of the last few; an update that is lost does no harm
+};
+
+// Waits for one step.
+class StepWaiter {
+ public:
+  Session::Done done() {
+    return [this](Status status, std::vector<Tensor> values) {
+      MutexLock lock(mu_);
+      status_ = std::move(status);
+      values_ = std::move(values);
+      called_.store(true, std::memory_order_release);
+      changed_.notify_one();
+    };
+  }
+  const std::atomic<bool>& called() const { return called_; }
+  Result<std::vector<Tensor>> wait() {
+    MutexLock lock(mu_);
+    while (!called_.load(std::memory_order_relaxed)) changed_.wait(mu_);
+    if (!status_.ok()) return std::move(status_);
+    return std::move(values_);
+  }
+
+ private:
+  std::atomic<bool> called_{false};  // written under mu_; without it a hint
+  Mutex mu_;
+  CondVar changed_;
+  Status status_ TUTTI_GUARDED_BY(mu_);
+  std::vector<Tensor> values_ TUTTI_GUARDED_BY(mu_);
+};
+
 // A signature that the master knows under a handle.
 struct Callable {
   Signature signature;  // as the master has it: what is fed is not fetched
@@ -69,8 +119,12 @@ class RemoteSession : public Session {
   Status create();
 
   Result<CallableId> make_callable(const Signature& signature) override;
+  Result<std::vector<Tensor>> run_callable(CallableId callable, std::vector<Tensor> feeds,
+                                           const RunOptions& options) override;
   void run_callable_async(CallableId callable, std::vector<Tensor> feeds, const RunOptions& options,
-                          Done done) override;
+                          Done done) override {
+    start(callable, std::move(feeds), options, nullptr, std::move(done));
+  }
   Status release_callable(CallableId callable) override;
   Result<std::string> partial_run_setup(const Signature& signature) override;
   Result<std::vector<Tensor>> partial_run(const std::string& handle, const Feeds& feeds,
@@ -85,6 +139,7 @@ class RemoteSession : public Session {
     Running(Clock& clock, Cancellation* caller) : watch(clock, caller, std::nullopt) {}
     Cancellation cancellation;
     CallWatch watch;
+    const void* waiter = nullptr;  // of CallOptions
   };
 
   CallOptions call_options(Running& running, std::chrono::milliseconds timeout) const;
@@ -94,6 +149,8 @@ class RemoteSession : public Session {
   template <typename T>
   Result<T> call(bool retry, std::chrono::milliseconds timeout, typename RetryingCall<T>::Call make);
   Status send_graph();
+  // `waiter`: who sleeps until `done`; null: nobody.
+  void start(CallableId callable, std::vector<Tensor> feeds, const RunOptions& options, const void* waiter, Done done);
   void run_by_handle(const Callable& callable, std::vector<Tensor> feeds, const std::shared_ptr<Running>& running,
                      Done done);
   void run_by_names(const Callable& callable, std::vector<Tensor> feeds, const RunOptions& options,
@@ -104,6 +161,7 @@ class RemoteSession : public Session {
   const std::unique_ptr<Clock> own_clock_;
   Clock& clock_;
   internal::IdSource ids_{0};
+  StepTimes step_times_;
   std::string handle_;  // constant once created
 
   Mutex graph_mu_;  // of what was sent; taken before mu_
@@ -125,6 +183,7 @@ CallOptions RemoteSession::call_options(Running& running, std::chrono::milliseco
   // A master that is gone has taken the session with it: there is nothing to wait for.
   options.wait_for_ready = false;
   options.cancellation = &running.cancellation;
+  options.waiter = running.waiter;
   if (timeout.count() > 0) options.deadline = internal::deadline_after(clock_.now(), timeout);
   if (options.deadline) *options.deadline += kGrace;
   return options;
@@ -165,8 +224,10 @@ Result<T> RemoteSession::call(bool retry, std::chrono::milliseconds timeout, typ
 }
 
 Status RemoteSession::create() {
+  const bool own = options_.create_timeout.count() > 0;
   Result<CreateSessionReply> reply = call<CreateSessionReply>(
-      true, options_.config.operation_timeout, [this](CallOptions options, ReplyDone<CreateSessionReply> done) {
+      true, own ? options_.create_timeout : options_.config.operation_timeout,
+      [this](CallOptions options, ReplyDone<CreateSessionReply> done) {
         options.wait_for_ready = options_.wait_for_ready;
         master_->create_session({.graph_def = {}, .config = options_.config, .target = options_.target}, options,
                                 std::move(done));
@@ -223,7 +284,22 @@ Result<Session::CallableId> RemoteSession::make_callable(const Signature& signat
   return next_callable_++;
 }
 
-void RemoteSession::run_callable_async(CallableId id, std::vector<Tensor> feeds, const RunOptions& options, Done done) {
+Result<std::vector<Tensor>> RemoteSession::run_callable(CallableId callable, std::vector<Tensor> feeds,
+                                                        const RunOptions& options) {
+  if (!options_.help) return Session::run_callable(callable, std::move(feeds), options);
+  const auto begin = std::chrono::steady_clock::now();
+  StepWaiter waiter;
+  start(callable, std::move(feeds), options, &waiter, waiter.done());
+  if (const auto patience = step_times_.patience(); patience.count() > 0) {
+    options_.help(&waiter, waiter.called(), patience);
+  }
+  Result<std::vector<Tensor>> values = waiter.wait();
+  step_times_.add(std::chrono::steady_clock::now() - begin);
+  return values;
+}
+
+void RemoteSession::start(CallableId id, std::vector<Tensor> feeds, const RunOptions& options, const void* waiter,
+                          Done done) {
   std::shared_ptr<const Callable> callable;
   {
     MutexLock lock(mu_);
@@ -238,6 +314,7 @@ void RemoteSession::run_callable_async(CallableId id, std::vector<Tensor> feeds,
   }
   Result<std::shared_ptr<Running>> running = begin(options.cancellation);
   if (!running.ok()) return done(running.status(), {});
+  (*running)->waiter = waiter;
   std::vector<Tensor> fed;  // what is given back
   if (callable->signature.fetches.size() < callable->fetches.size()) fed = feeds;
   Done finish = [this, callable, running = *running, fed = std::move(fed), done = std::move(done)](

@@ -1,6 +1,9 @@
 // A session on a remote master.
 #pragma once
 
+#include <atomic>
+#include <chrono>
+#include <functional>
 #include <memory>
 
 #include "tutti/distributed/master_interface.h"
@@ -12,7 +15,10 @@ struct RemoteSessionOptions {
   SessionConfig config;
   std::string target;  // as the user wrote it
   bool wait_for_ready = true;
-  Clock* clock = nullptr;  // null: the machine's time
+  std::chrono::milliseconds create_timeout{0};  // of waiting for the cluster; 0: as config.operation_timeout
+  Clock* clock = nullptr;                       // null: the machine's time
+  // Where a thread that waits for a step may help with what ends it, as ShmTransport::help; null: it sleeps.
+  std::function<void(const void* waiter, const std::atomic<bool>& done, std::chrono::nanoseconds patience)> help;
 };
 
 // Sends `graph` to the master with the first run and what was added since with later ones. `graph` must outlive it and

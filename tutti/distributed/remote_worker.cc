@@ -40,12 +40,19 @@ class RemoteWorker : public WorkerInterface {
   void recv_tensor(RecvTensorRequest request, const CallOptions& options, ReplyDone<RecvTensorReply> done) override {
     peer_.call(methods::kRecvTensor, request, options, std::move(done));
   }
+  void recv_tensors(RecvTensorsRequest request, const CallOptions& options, ReplyDone<RecvTensorsReply> done) override {
+    peer_.call(methods::kRecvTensors, request, options, std::move(done));
+  }
 
  private:
   RemotePeer peer_;
 };
 
 }  // namespace
+
+void WorkerInterface::recv_tensors(RecvTensorsRequest, const CallOptions&, ReplyDone<RecvTensorsReply> done) {
+  done(unimplemented("this worker gives values one by one"));
+}
 
 std::shared_ptr<WorkerInterface> make_remote_worker(std::shared_ptr<Channel> channel) {
   return std::make_shared<RemoteWorker>(std::move(channel));

@@ -17,7 +17,7 @@ struct SecurityOptions {
 
 // What a server gives anybody before it knows more of them.
 struct ServerLimits {
-  std::size_t message_bytes = std::size_t{2} << 30;     // of one message; also what protobuf can say
+  std::size_t message_bytes = std::size_t{64} << 30;    // of one message; over gRPC never more than 2 GiB
   std::size_t connection_bytes = std::size_t{4} << 30;  // received and not yet answered, of one connection
   std::size_t step_bytes = std::size_t{4} << 30;        // sent and not yet received, of one step
   int calls_per_connection = 1000;                      // at one time

@@ -1,7 +1,5 @@
 #include "tutti/distributed/server.h"
 
-#include <unistd.h>
-
 #include <atomic>
 #include <utility>
 
@@ -12,6 +10,7 @@
 #include "tutti/distributed/hello.h"
 #include "tutti/distributed/internal/address.h"
 #include "tutti/distributed/internal/client_session.h"
+#include "tutti/distributed/internal/methods.h"
 #include "tutti/distributed/master.h"
 #include "tutti/distributed/peers.h"
 #include "tutti/distributed/rpc/grpc_transport.h"
@@ -55,12 +54,6 @@ Status check_addresses(const ClusterSpec& cluster) {
   return {};
 }
 
-void log_to_stderr(const std::string& line) {
-  const std::string text = line + "\n";
-  // One write, so that lines of several tasks on one terminal do not mix.
-  (void)!write(STDERR_FILENO, text.data(), text.size());
-}
-
 // Where a transport finds the handler that is made after it.
 class Door : public CallHandler {
  public:
@@ -84,7 +77,7 @@ class Server::Impl : public std::enable_shared_from_this<Impl> {
       : options_(std::move(options)),
         task_(task_name(options_.job, options_.task)),
         incarnation_(random_incarnation()) {
-    if (!options_.log) options_.log = log_to_stderr;
+    if (!options_.log) options_.log = log_to_stderr(LogLevel::kInfo);
   }
 
   Status start() {
@@ -152,8 +145,10 @@ class Server::Impl : public std::enable_shared_from_this<Impl> {
     errands_.reset();
   }
 
-  std::function<void(const std::string&)> line_log() const {
-    return [log = options_.log, task = task_](const std::string& line) { log(str_cat(task, ": ", line)); };
+  TaskLog line_log() const {
+    return TaskLog([log = options_.log, task = task_](LogLevel level, const std::string& line) {
+      log(level, str_cat(task, ": ", line));
+    });
   }
 
   Status open_files(bool loopback) {
@@ -178,19 +173,25 @@ class Server::Impl : public std::enable_shared_from_this<Impl> {
     ShmOptions shm;
     shm.task = task_;
     shm.secret = options_.security.join_token;
+    shm.message_bytes = options_.limits.message_bytes;
+    shm.connection_bytes = options_.limits.connection_bytes;
     shm.clock = clock_.get();
+    // They wait in a table or take out of it.
+    shm.quick = [](std::string_view method) {
+      return method == methods::kRecvTensors || method == methods::kRecvTensor;
+    };
     auto made = ShmTransport::create(shm, &door_);
     if (made.ok()) {
       shm_ = *std::move(made);
     } else {
-      line_log()(str_cat("no shared memory, gRPC is used instead: ", made.status().message()));
+      line_log().warning(str_cat("no shared memory, gRPC is used instead: ", made.status().message()));
     }
     return {};
   }
 
   void make_peers() {
-    client_ = std::make_unique<GrpcClient>(
-        GrpcClient::Options{.security = options_.security, .message_bytes = options_.limits.message_bytes});
+    client_ = std::make_unique<GrpcClient>(GrpcClient::Options{
+        .security = options_.security, .message_bytes = options_.limits.message_bytes, .beside_server = true});
     errands_ = std::make_unique<ThreadPool>("tutti_peers", 1);
     PeersOptions peers;
     peers.addresses = task_addresses(options_.cluster);

@@ -9,6 +9,7 @@
 
 #include "tutti/distributed/cluster_spec.h"
 #include "tutti/distributed/security.h"
+#include "tutti/distributed/task_log.h"
 #include "tutti/runtime/local_runtime.h"
 #include "tutti/runtime/session.h"
 
@@ -30,8 +31,8 @@ struct ServerOptions {
   std::chrono::seconds session_idle_limit{0};
   // The fast ways to tasks of the same host.
   bool shared_memory = true;
-  // Where lines for people go, one at a time; null: standard error.
-  std::function<void(const std::string& line)> log;
+  // Where lines for people go, one at a time; null: standard error, all but those for debugging.
+  TaskLog log;
 };
 
 // How a client wants its session.
@@ -41,6 +42,7 @@ struct ConnectOptions {
   bool isolate_session_state = false;
   std::vector<std::string> device_filters;
   std::chrono::milliseconds operation_timeout{0};  // of each call; 0: no limit
+  std::chrono::milliseconds create_timeout{0};     // of waiting for the cluster; 0: as operation_timeout
   // Waits for tasks that are not there yet; else kUnavailable at once.
   bool wait_for_ready = true;
   SecurityOptions security;

@@ -109,6 +109,7 @@ constexpr Method method(std::string_view name) {
 // What a step needs comes first.
 constexpr std::array kMethods = {
     method<&WorkerInterface::run_graph>(methods::kRunGraph),
+    method<&WorkerInterface::recv_tensors>(methods::kRecvTensors),
     method<&WorkerInterface::recv_tensor>(methods::kRecvTensor),
     method<&WorkerInterface::cleanup_graph>(methods::kCleanupGraph),
     method<&MasterInterface::run_step>(methods::kRunStep),

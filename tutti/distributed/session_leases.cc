@@ -2,6 +2,13 @@
 
 namespace tutti {
 
+void SessionLeases::created(const std::string& session, TimePoint now) {
+  const auto [lease, is_new] = sessions_.try_emplace(session);
+  if (!is_new) return;
+  lease->second.ends = now + options_.renew;
+  ends_.emplace(lease->second.ends, session);
+}
+
 void SessionLeases::held(const std::string& session) {
   Lease& lease = sessions_[session];
   if (lease.calls++ == 0) ends_.erase({lease.ends, session});

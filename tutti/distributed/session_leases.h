@@ -20,12 +20,14 @@ struct SessionLeaseOptions {
   Duration grace = std::chrono::seconds(1);   // the same for a call whose connection closed
 };
 
-// A client keeps one call open for each of its sessions. Sessions that nobody ever leased are not known here. Not
-// thread-safe.
+// A client keeps one call open for each of its sessions. Sessions that nobody leased or promised to are not known here.
+// Not thread-safe.
 class SessionLeases {
  public:
   explicit SessionLeases(SessionLeaseOptions options = {}) : options_(options) {}
 
+  // The session was made for a client that will lease it, and has as long for the first call as for each later one.
+  void created(const std::string& session, TimePoint now);
   // A call for the session came in and is held.
   void held(const std::string& session);
   void answered(const std::string& session, TimePoint now) { ended(session, now + options_.renew); }

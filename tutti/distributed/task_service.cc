@@ -8,6 +8,8 @@
 
 #include "tutti/core/mutex.h"
 #include "tutti/core/strings.h"
+#include "tutti/distributed/codec.h"
+#include "tutti/distributed/internal/methods.h"
 
 namespace tutti {
 namespace {
@@ -25,6 +27,7 @@ class TaskService::Impl : public std::enable_shared_from_this<Impl> {
   void handle(IncomingCall call, Reply reply) {
     if (call.method == kHelloMethod) return hello(call, reply);
     if (call.method == kLeaseMethod) return lease(std::move(call), std::move(reply));
+    if (call.method == kCreateLeasedSessionMethod) return create_leased(std::move(call), std::move(reply));
     others_.handle(std::move(call), std::move(reply));
   }
 
@@ -88,8 +91,28 @@ class TaskService::Impl : public std::enable_shared_from_this<Impl> {
       MutexLock lock(mu_);
       if (refused_.size() < kMaxRefused) first = refused_.insert(line).second;
     }
-    if (first && options_.log) options_.log(line);
+    if (first) options_.log.warning(line);
     reply(std::move(status), {});
+  }
+
+  // A client that dies between this reply and its first lease would leave the session behind.
+  void create_leased(IncomingCall call, Reply reply) {
+    call.method = methods::kCreateSession;
+    others_.handle(std::move(call), [weak = weak_from_this(), reply = std::move(reply)](Status status, Payload bytes) {
+      CreateSessionReply created;
+      const auto self = status.ok() && decode(bytes, created).ok() ? weak.lock() : nullptr;
+      if (self) self->expect_lease(created.session_handle);
+      reply(std::move(status), std::move(bytes));
+    });
+  }
+
+  void expect_lease(const std::string& session) {
+    {
+      MutexLock lock(mu_);
+      if (stopped_) return;
+      leases_.created(session, options_.clock->now());
+    }
+    tick();
   }
 
   void lease(IncomingCall call, Reply reply) {

@@ -9,6 +9,7 @@
 #include "tutti/core/clock.h"
 #include "tutti/distributed/hello.h"
 #include "tutti/distributed/session_leases.h"
+#include "tutti/distributed/task_log.h"
 #include "tutti/transport/channel.h"
 
 namespace tutti {
@@ -25,7 +26,7 @@ struct TaskServiceOptions {
   std::function<void(const std::string& session_handle, bool held)> leased;
   // The client that leased a session is gone, or has closed it.
   std::function<void(const std::string& session_handle)> abandon;
-  std::function<void(const std::string& line)> log;  // of who was refused, once each; null: nothing is said
+  TaskLog log;  // of who was refused, once each; null: nothing is said
 };
 
 // Answers our own service and hands all other calls to `others`, which must outlive it. Thread-safe.

@@ -1,6 +1,7 @@
 #include "tutti/distributed/worker.h"
 
 #include <optional>
+#include <unordered_set>
 #include <utility>
 
 #include "tutti/core/cancel_when.h"
@@ -22,6 +23,8 @@ using internal::WorkerSessions;
 // When a task no longer waits for a value, the step has failed somewhere. For so long the cause may arrive here by
 // itself before the step is given up without it.
 constexpr std::chrono::seconds kTimeForTheCause{1};
+
+constexpr std::size_t kMostGoodKeys = 16'384;
 
 std::uint64_t seed_of(const WorkerOptions& options) {
   return options.devices.empty() ? 1 : options.devices.front().incarnation;
@@ -89,6 +92,7 @@ class Worker::Impl {
   Result<EmptyMessage> cleanup_graph(const CleanupGraphRequest& request);
   Result<EmptyMessage> cleanup_all(const CleanupAllRequest& request);
   void recv_tensor(const RecvTensorRequest& request, const CallOptions& options, ReplyDone<RecvTensorReply> done);
+  void recv_tensors(const RecvTensorsRequest& request, const CallOptions& options, ReplyDone<RecvTensorsReply> done);
 
   // Every call is counted from its beginning until it was answered, and every graph until it has run.
   Status enter();
@@ -115,8 +119,15 @@ class Worker::Impl {
 
  private:
   Result<std::shared_ptr<Step>> step_for(const RecvTensorRequest& request);
-  Status check_key(const std::string& text) const;
+  struct Asked {
+    std::shared_ptr<Step> step;
+    std::shared_ptr<internal::AskedValues> values;
+  };
+  Result<Asked> asked_for(const RecvTensorsRequest& request);
+  Status check_key(const std::string& text);
+  Status check_new_key(const std::string& text) const;
   void end_sessions(const std::vector<WorkerSessionPtr>& sessions, const Status& cause);
+  void clean_up(std::int64_t step_id);
   void abandon_later(const Step& step);
   void log(const std::string& line) const {
     if (options_.log) options_.log(str_cat(options_.task, ": ", line));
@@ -129,6 +140,10 @@ class Worker::Impl {
   WorkerSessions sessions_;
   // Shared with timers, which may come after the worker has gone.
   const std::shared_ptr<internal::StepTable> steps_;
+
+  Mutex keys_mu_;
+  // Those that were checked: they are long, and the same in every step.
+  std::unordered_set<std::string> good_keys_ TUTTI_GUARDED_BY(keys_mu_);
 
   Mutex mu_;
   CondVar left_;
@@ -207,7 +222,7 @@ Result<RegisterGraphReply> Worker::Impl::register_graph(const RegisterGraphReque
   TUTTI_ASSIGN_OR_RETURN(std::shared_ptr<const TaskGraph> graph,
                          session->task->add_graph(request.graph_def, passes_for(request)));
   TUTTI_ASSIGN_OR_RETURN(std::string handle, sessions_.add_graph(session, std::move(graph)));
-  return RegisterGraphReply{std::move(handle)};
+  return RegisterGraphReply{.graph_handle = std::move(handle), .takes_ended_steps = true};
 }
 
 Result<EmptyMessage> Worker::Impl::deregister_graph(const DeregisterGraphRequest& request) {
@@ -222,6 +237,7 @@ void Worker::Impl::run_graph(RunGraphRequest request, const CallOptions& options
     done(std::move(result));
     leave();
   };
+  for (const std::int64_t step_id : request.ended_steps) clean_up(step_id);
   if (!run_requests_.is_new(request.request_id)) {
     return reply(aborted(options_.task, ": the same RunGraph request, ", request.request_id, ", came twice"));
   }
@@ -235,8 +251,12 @@ void Worker::Impl::run_graph(RunGraphRequest request, const CallOptions& options
       options, *options_.clock, [this] { enter_again(); }, [this] { leave(); });
 }
 
+void Worker::Impl::clean_up(std::int64_t step_id) {
+  steps_->end(step_id, make_derived(aborted("step ", step_id, " was cleaned up in ", options_.task)));
+}
+
 Result<EmptyMessage> Worker::Impl::cleanup_graph(const CleanupGraphRequest& request) {
-  steps_->end(request.step_id, make_derived(aborted("step ", request.step_id, " was cleaned up in ", options_.task)));
+  clean_up(request.step_id);
   return EmptyMessage{};
 }
 
@@ -245,7 +265,19 @@ Result<EmptyMessage> Worker::Impl::cleanup_all(const CleanupAllRequest& request)
   return EmptyMessage{};
 }
 
-Status Worker::Impl::check_key(const std::string& text) const {
+Status Worker::Impl::check_key(const std::string& text) {
+  {
+    MutexLock lock(keys_mu_);
+    if (good_keys_.contains(text)) return {};
+  }
+  TUTTI_RETURN_IF_ERROR(check_new_key(text));
+  MutexLock lock(keys_mu_);
+  if (good_keys_.size() >= kMostGoodKeys) good_keys_.clear();
+  good_keys_.insert(text);
+  return {};
+}
+
+Status Worker::Impl::check_new_key(const std::string& text) const {
   TUTTI_ASSIGN_OR_RETURN(const RendezvousKey key, RendezvousKey::parse(text));
   for (const DeviceInfo& device : options_.devices) {
     if (device.name != key.send_device) continue;
@@ -293,6 +325,47 @@ void Worker::Impl::recv_tensor(const RecvTensorRequest& request, const CallOptio
                                 });
 }
 
+Result<Worker::Impl::Asked> Worker::Impl::asked_for(const RecvTensorsRequest& request) {
+  for (const std::string& key : request.rendezvous_keys) TUTTI_RETURN_IF_ERROR(check_key(key));
+  if (!recv_requests_.is_new(request.request_id)) {
+    return aborted(options_.task, ": the same RecvTensors request, ", request.request_id, ", came twice");
+  }
+  TUTTI_ASSIGN_OR_RETURN(std::shared_ptr<Step> step, steps_->find_or_begin(request.step_id));
+  if (request.continues != 0) {
+    auto values = step->find_asked(request.continues);
+    if (values) return Asked{std::move(step), std::move(values)};
+    return aborted(options_.task, ": RecvTensors goes on with request ", request.continues, " of step ",
+                   request.step_id, ", which is unknown");
+  }
+  auto values = step->add_asked(request.request_id, request.rendezvous_keys.size());
+  const auto& keys = request.rendezvous_keys;
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    step->rendezvous().recv_local(keys[i], values->cancellation(),
+                                  [values, i](const Status& status, Tensor value, bool dead) {
+                                    values->add(i, status, dead ? Tensor() : std::move(value));
+                                  });
+  }
+  return Asked{std::move(step), std::move(values)};
+}
+
+void Worker::Impl::recv_tensors(const RecvTensorsRequest& request, const CallOptions& options,
+                                ReplyDone<RecvTensorsReply> done) {
+  if (Status entered = enter(); !entered.ok()) return done(std::move(entered));
+  Result<Asked> asked = asked_for(request);
+  if (!asked.ok()) {
+    done(asked.status());
+    return leave();
+  }
+  auto wait = std::make_shared<Wait>(options, *options_.clock);
+  asked->values->ask(wait->cancellation(),
+                     [this, step = asked->step, wait, done = std::move(done)](Result<RecvTensorsReply> reply) {
+                       wait->stop();
+                       if (!reply.ok() && wait->cancellation().cancelled()) abandon_later(*step);
+                       done(std::move(reply));
+                       leave();
+                     });
+}
+
 Worker::Worker(WorkerOptions options) : impl_(std::make_unique<Impl>(std::move(options))) {}
 Worker::~Worker() { impl_->stop(cancelled("the worker has ended")); }
 
@@ -331,6 +404,9 @@ void Worker::cleanup_all(CleanupAllRequest request, const CallOptions&, ReplyDon
 }
 void Worker::recv_tensor(RecvTensorRequest request, const CallOptions& options, ReplyDone<RecvTensorReply> done) {
   impl_->recv_tensor(request, options, std::move(done));
+}
+void Worker::recv_tensors(RecvTensorsRequest request, const CallOptions& options, ReplyDone<RecvTensorsReply> done) {
+  impl_->recv_tensors(request, options, std::move(done));
 }
 
 }  // namespace tutti

@@ -48,9 +48,11 @@ void fields(F& f, Is<RegisterGraphRequest> auto& m) {
             [&graph_options](auto& inner) { inner.message(10, "graph_options", "GraphOptions", graph_options); });
 }
 
+// Fields from 1000 on are Tutti's own: TensorFlow's readers skip them.
 template <typename F>
 void fields(F& f, Is<RegisterGraphReply> auto& m) {
   f.field(1, "graph_handle", m.graph_handle);
+  f.field(1000, "takes_ended_steps", m.takes_ended_steps);
 }
 
 template <typename F>
@@ -76,6 +78,7 @@ void fields(F& f, Is<RunGraphRequest> auto& m) {
   f.field(9, "store_errors_in_response_body", m.store_errors_in_response_body);
   f.field(10, "create_worker_session_called", m.create_worker_session_called);
   f.field(11, "request_id", m.request_id);
+  f.field(1000, "ended_steps", m.ended_steps);
 }
 
 template <typename F>
@@ -111,6 +114,22 @@ void fields(F& f, Is<RecvTensorReply> auto& m) {
 }
 
 template <typename F>
+void fields(F& f, Is<RecvTensorsRequest> auto& m) {
+  f.field(1, "step_id", m.step_id);
+  f.field(2, "request_id", m.request_id);
+  f.field(3, "rendezvous_key", m.rendezvous_keys);
+  f.field(4, "continues", m.continues);
+}
+
+template <typename F>
+void fields(F& f, Is<RecvTensorsReply> auto& m) {
+  f.repeated(1, "value", "ReceivedTensor", m.values, [](auto& inner, auto& value) {
+    inner.field(1, "index", value.index);
+    inner.tensor(2, "tensor", value.tensor);
+  });
+}
+
+template <typename F>
 void fields(F&, Is<EmptyMessage> auto&) {}
 
 }  // namespace
@@ -126,6 +145,8 @@ TUTTI_DEFINE_CODEC(RunGraphReply)
 TUTTI_DEFINE_CODEC(CleanupGraphRequest)
 TUTTI_DEFINE_CODEC(CleanupAllRequest)
 TUTTI_DEFINE_CODEC(RecvTensorRequest)
+TUTTI_DEFINE_CODEC(RecvTensorsRequest)
+TUTTI_DEFINE_CODEC(RecvTensorsReply)
 TUTTI_DEFINE_CODEC(EmptyMessage)
 
 // The value of a dead branch means nothing, but readers expect a tensor.

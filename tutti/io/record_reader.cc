@@ -3,16 +3,13 @@
 #include <algorithm>
 #include <new>
 
-#include "tutti/io/crc32c.h"
 #include "tutti/io/internal/byte_source.h"
-#include "tutti/io/internal/coding.h"
+#include "tutti/io/internal/record_frame.h"
 
 namespace tutti {
 
 namespace {
 
-constexpr std::size_t kHeaderBytes = 12;  // length, its checksum
-constexpr std::size_t kFooterBytes = 4;   // checksum of the record
 // A length is believed up to this; beyond, memory is taken as the bytes come.
 constexpr std::uint64_t kTrustedBytes = 1 << 20;
 
@@ -21,12 +18,6 @@ Result<Compression> parse_compression(std::string_view name) {
   if (name == "ZLIB") return Compression::kZlib;
   if (name == "GZIP") return Compression::kGzip;
   return invalid_argument("record file compression \"", printable(name), "\" is not one of \"\", \"ZLIB\", \"GZIP\"");
-}
-
-std::uint32_t fixed32_at(std::string_view bytes) {
-  std::uint32_t value = 0;
-  ByteCursor(bytes).fixed32(&value);
-  return value;
 }
 
 }  // namespace
@@ -55,25 +46,19 @@ Result<bool> RecordReader::next(std::string* record) {
 }
 
 Result<bool> RecordReader::read_record(std::string* record) {
-  char header[kHeaderBytes];
+  char header[kRecordHeaderBytes];
   TUTTI_ASSIGN_OR_RETURN(const std::size_t count, source_->read(header));
   if (count == 0) return false;
-  if (count < kHeaderBytes) return data_loss("truncated: ", count, " of the ", kHeaderBytes, " bytes before it");
-  const std::string_view bytes(header, kHeaderBytes);
-  constexpr std::size_t kLengthBytes = 8;
-  if (unmask_crc(fixed32_at(bytes.substr(kLengthBytes))) != crc32c(bytes.substr(0, kLengthBytes))) {
-    return data_loss("corrupted: its length does not match its checksum");
+  if (count < kRecordHeaderBytes) {
+    return data_loss("truncated: ", count, " of the ", kRecordHeaderBytes, " bytes before it");
   }
-  std::uint64_t length = 0;
-  ByteCursor(bytes).fixed64(&length);
+  TUTTI_ASSIGN_OR_RETURN(const std::uint64_t length, record_length({header, kRecordHeaderBytes}));
   TUTTI_RETURN_IF_ERROR(read_body(length, record));
-  char footer[kFooterBytes];
+  char footer[kRecordFooterBytes];
   TUTTI_ASSIGN_OR_RETURN(const std::size_t footer_count, source_->read(footer));
-  if (footer_count < kFooterBytes) return data_loss("truncated: no checksum after its ", length, " bytes");
-  if (unmask_crc(fixed32_at({footer, kFooterBytes})) != crc32c(*record)) {
-    return data_loss("corrupted: its ", length, " bytes do not match their checksum");
-  }
-  offset_ += kHeaderBytes + length + kFooterBytes;
+  if (footer_count < kRecordFooterBytes) return data_loss("truncated: no checksum after its ", length, " bytes");
+  TUTTI_RETURN_IF_ERROR(check_record(*record, {footer, kRecordFooterBytes}));
+  offset_ += kRecordHeaderBytes + length + kRecordFooterBytes;
   return true;
 }
 

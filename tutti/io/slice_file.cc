@@ -18,7 +18,7 @@ namespace {
 constexpr int kSliceFileVersion = 1;
 constexpr std::string_view kMetaKey = "";
 
-Status name_tensor(const Status& status, std::string_view name) {
+Status name_sliced_tensor(const Status& status, std::string_view name) {
   return status.with_context(str_cat("tensor \"", printable(name), "\""));
 }
 
@@ -52,7 +52,7 @@ Status SliceFileWriter::add(std::string_view name, const Shape& full_shape, cons
   tensorflow::SavedTensorSlices message;
   message.mutable_data()->set_name(std::string(name));
   encode_slice(slice, message.mutable_data()->mutable_slice());
-  TUTTI_RETURN_IF_ERROR(name_tensor(encode_slice_elements(value, message.mutable_data()->mutable_data()), name));
+  TUTTI_RETURN_IF_ERROR(name_sliced_tensor(encode_slice_elements(value, message.mutable_data()->mutable_data()), name));
   if (!slices_.emplace(slice_key(name, slice), stored_bytes(message)).second) {
     return internal_error("Overlapping slices: existing slice = ", slice.to_string(),
                           ", new slice = ", slice.to_string());
@@ -105,7 +105,7 @@ class SliceFileReader::Impl {
     const Status version = check_stored_version(message.meta().versions(), kSliceFileVersion);
     if (!version.ok()) return version.with_context(str_cat("checkpoint \"", printable(path), "\""));
     for (const tensorflow::SavedSliceMeta& meta : message.meta().tensor()) {
-      TUTTI_RETURN_IF_ERROR(name_tensor(add_tensor(meta, table.get()), meta.name())
+      TUTTI_RETURN_IF_ERROR(name_sliced_tensor(add_tensor(meta, table.get()), meta.name())
                                 .with_context(str_cat("checkpoint \"", printable(path), "\"")));
     }
     tables_.push_back(std::move(table));

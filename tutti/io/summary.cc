@@ -26,6 +26,16 @@ Status fill_tensor(const Tensor& tensor, tensorflow::TensorProto* proto) {
 
 }  // namespace
 
+std::string summary_metadata(const SummaryDescription& description) {
+  tensorflow::SummaryMetadata metadata;
+  metadata.mutable_plugin_data()->set_plugin_name(description.plugin_name);
+  metadata.mutable_plugin_data()->set_content(description.plugin_content);
+  metadata.set_display_name(description.display_name);
+  metadata.set_summary_description(description.description);
+  metadata.set_data_class(static_cast<tensorflow::DataClass>(description.data_class));
+  return metadata.SerializeAsString();
+}
+
 SummaryBuilder::SummaryBuilder() : summary_(std::make_unique<tensorflow::Summary>()) {}
 SummaryBuilder::~SummaryBuilder() = default;
 
@@ -71,6 +81,16 @@ void SummaryBuilder::add_audio(std::string_view tag, float sample_rate, std::int
   audio->set_length_frames(frames);
   audio->set_encoded_audio_string(std::move(wav));
   audio->set_content_type("audio/wav");
+}
+
+void SummaryBuilder::add_text(std::string_view tag, std::string_view text) {
+  auto* added = summary_->add_value();
+  added->set_tag(std::string(tag));
+  added->mutable_metadata()->mutable_plugin_data()->set_plugin_name("text");
+  added->mutable_metadata()->set_data_class(tensorflow::DATA_CLASS_TENSOR);
+  added->mutable_tensor()->set_dtype(tensorflow::DT_STRING);
+  added->mutable_tensor()->mutable_tensor_shape();
+  added->mutable_tensor()->add_string_val(std::string(text));
 }
 
 Status SummaryBuilder::add_tensor(std::string_view tag, const Tensor& tensor, std::string_view metadata) {

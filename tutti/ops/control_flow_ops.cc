@@ -30,13 +30,13 @@ Status merge_shape(ShapeContext& c) {
 }
 
 // "T", or "Ref(T)" in the reference forms.
-struct Form {
+struct ValueForm {
   std::string prefix;
   std::string type;
   unsigned traits;
 };
 
-void add_form(OpTable& ops, const Form& form, bool is_reference) {
+void add_value_form(OpTable& ops, const ValueForm& form, bool is_reference) {
   const auto fn = [&](KernelFn value, KernelFn reference) {
     return std::vector<KernelEntry>{TUTTI_CPU(kernel_from(is_reference ? reference : value))};
   };
@@ -74,8 +74,8 @@ void add_form(OpTable& ops, const Form& form, bool is_reference) {
 }  // namespace
 
 void register_control_flow_ops(OpTable& ops) {
-  add_form(ops, {.prefix = "", .type = "T", .traits = kControlFlow}, /*is_reference=*/false);
-  add_form(ops, {.prefix = "Ref", .type = "Ref(T)", .traits = kControlFlow}, /*is_reference=*/true);
+  add_value_form(ops, {.prefix = "", .type = "T", .traits = kControlFlow}, /*is_reference=*/false);
+  add_value_form(ops, {.prefix = "Ref", .type = "Ref(T)", .traits = kControlFlow}, /*is_reference=*/true);
   ops.add({.name = "LoopCond",
            .signature = "input: bool -> output: bool",
            .shape = shape::scalar,

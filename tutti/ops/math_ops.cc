@@ -13,6 +13,7 @@
 #include "tutti/ops/array.h"
 #include "tutti/ops/builders.h"
 #include "tutti/ops/internal/grad_util.h"
+#include "tutti/ops/internal/row_parts.h"
 #include "tutti/ops/math.h"
 #include "tutti/ops/op_table.h"
 
@@ -25,7 +26,6 @@ using internal::conjugate;
 using internal::scalar_like;
 using internal::unbroadcast;
 
-constexpr DTypeSet kQuantised{DType::kQint8, DType::kQuint8, DType::kQint16, DType::kQuint16, DType::kQint32};
 constexpr DTypeSet kFloatsAndComplexes = kFloats | kComplexes;
 constexpr DTypeSet kSignedIntegers{DType::kInt8, DType::kInt16, DType::kInt32, DType::kInt64};
 constexpr DTypeSet kSigned = kFloats | kSignedIntegers;
@@ -317,7 +317,7 @@ void add_equality(OpTable& ops, const char* name, BinaryOp op) {
            .shape = equality_shape,
            .no_gradient = true,
            .traits = kElementwise | kCommutative,
-           .kernels = {TUTTI_CPU(cpu::binary_kernel(op), kPlain | kQuantised | DTypeSet{DType::kString})}});
+           .kernels = {TUTTI_CPU(cpu::binary_kernel(op), kPlain | internal::kQuantised | DTypeSet{DType::kString})}});
 }
 
 void add_predicate(OpTable& ops, const char* name, UnaryOp op) {
@@ -451,7 +451,7 @@ void register_choices(OpTable& ops) {
   ops.add({.name = "ClipByValue",
            .signature = "t: T, clip_value_min: T, clip_value_max: T -> output: T",
            .attrs = "T: type",
-           .types = kNumbers | kQuantised,
+           .types = kNumbers | internal::kQuantised,
            .shape = shape::unchanged,
            .grad = clip_by_value_grad,
            .traits = kElementwise,
@@ -462,7 +462,7 @@ void register_others(OpTable& ops) {
   ops.add({.name = "AddN",
            .signature = "inputs: N * T -> sum: T",
            .attrs = "N: int >= 1; T: type",
-           .types = kNumbers | kQuantised | DTypeSet{DType::kVariant},
+           .types = kNumbers | internal::kQuantised | DTypeSet{DType::kVariant},
            .shape = shape::all_same,
            .grad = add_n_grad,
            .traits = kElementwise,

@@ -9,6 +9,7 @@
 #include "tutti/ops/array.h"
 #include "tutti/ops/builders.h"
 #include "tutti/ops/internal/grad_util.h"
+#include "tutti/ops/internal/row_parts.h"
 #include "tutti/ops/math.h"
 #include "tutti/ops/nn.h"
 #include "tutti/ops/op_table.h"
@@ -20,8 +21,6 @@ using cpu::BinaryOp;
 using cpu::UnaryOp;
 using internal::known_shape_of;
 using internal::scalar_like;
-
-constexpr DTypeSet kQuantised{DType::kQint8, DType::kQuint8, DType::kQint16, DType::kQuint16, DType::kQint32};
 
 // --- Shapes. ---
 
@@ -91,7 +90,7 @@ Status in_top_k_shape(ShapeContext& c) {
 // --- Gradients. ---
 
 // `op` takes the gradient and the function's value.
-GradFn by_output(const std::string& op) {
+GradFn by_gradient_and_output(const std::string& op) {
   return [op](GradContext& g) { g.set(0, op1(op, {g.grad(), g.output(0)})); };
 }
 GradFn by_input(const std::string& op) {
@@ -233,11 +232,11 @@ void add_activation_grad(OpTable& ops, const ActivationGrad& row) {
 
 void register_activations(OpTable& ops) {
   const char* leaky = "alpha: float = 0.2; T: {half, bfloat16, float, double} = float";
-  add_activation(ops,
-                 {"Relu", kReals | DTypeSet{DType::kQint8}, UnaryOp::kRelu, by_output("ReluGrad"), "T: type", kReals});
-  add_activation(ops, {"Relu6", kReals, UnaryOp::kRelu6, by_output("Relu6Grad")});
-  add_activation(ops, {"Elu", kFloats, UnaryOp::kElu, by_output("EluGrad")});
-  add_activation(ops, {"Selu", kFloats, UnaryOp::kSelu, by_output("SeluGrad")});
+  add_activation(ops, {"Relu", kReals | DTypeSet{DType::kQint8}, UnaryOp::kRelu, by_gradient_and_output("ReluGrad"),
+                       "T: type", kReals});
+  add_activation(ops, {"Relu6", kReals, UnaryOp::kRelu6, by_gradient_and_output("Relu6Grad")});
+  add_activation(ops, {"Elu", kFloats, UnaryOp::kElu, by_gradient_and_output("EluGrad")});
+  add_activation(ops, {"Selu", kFloats, UnaryOp::kSelu, by_gradient_and_output("SeluGrad")});
   add_activation(ops, {"LeakyRelu", kFloats, UnaryOp::kLeakyRelu, leaky_relu_grad, leaky});
   add_activation(ops, {"Softplus", kFloats, UnaryOp::kSoftplus, softplus_grad});
   add_activation(ops, {"Softsign", kFloats, UnaryOp::kSoftsign, by_input("SoftsignGrad")});
@@ -256,21 +255,21 @@ void register_bias(OpTable& ops) {
   ops.add({.name = "BiasAdd",
            .signature = "value: T, bias: T -> output: T",
            .attrs = "T: type; data_format: {'NHWC', 'NCHW'} = 'NHWC'",
-           .types = kNumbers | kQuantised,
+           .types = kNumbers | internal::kQuantised,
            .shape = bias_add_shape,
            .grad = bias_add_grad,
            .kernels = {TUTTI_CPU(cpu::bias_add_kernel(), kNumbers)}});
   ops.add({.name = "BiasAddV1",
            .signature = "value: T, bias: T -> output: T",
            .attrs = "T: type",
-           .types = kNumbers | kQuantised,
+           .types = kNumbers | internal::kQuantised,
            .shape = bias_add_shape,
            .grad = bias_add_grad,
            .kernels = {TUTTI_CPU(cpu::bias_add_kernel(), kNumbers)}});
   ops.add({.name = "BiasAddGrad",
            .signature = "out_backprop: T -> output: T",
            .attrs = "T: type; data_format: {'NHWC', 'NCHW'} = 'NHWC'",
-           .types = kNumbers | kQuantised,
+           .types = kNumbers | internal::kQuantised,
            .shape = bias_add_grad_shape,
            .grad = bias_add_grad_grad,
            .kernels = {TUTTI_CPU(cpu::bias_add_grad_kernel(), kNumbers)}});

@@ -1,6 +1,7 @@
 // Queues between steps.
 #include "tutti/graph/shape_inference.h"
 #include "tutti/kernels/cpu/queues.h"
+#include "tutti/ops/internal/row_parts.h"
 #include "tutti/ops/op_table.h"
 
 namespace tutti {
@@ -23,11 +24,6 @@ struct Form {
   const char* handle;
   ShapeFn shape;
 };
-
-Status two_names(ShapeContext& c) {
-  c.set_output(0, PartialShape{2});
-  return {};
-}
 
 void add_makers(OpTable& ops, const Form& form) {
   const std::string common =
@@ -79,7 +75,7 @@ void add_users(OpTable& ops, const Form& form) {
 }  // namespace
 
 void register_queue_ops(OpTable& ops) {
-  for (const Form& form : {Form{"", "Ref(string)", two_names}, Form{"V2", "resource", shape::scalar}}) {
+  for (const Form& form : {Form{"", "Ref(string)", internal::two_names}, Form{"V2", "resource", shape::scalar}}) {
     add_makers(ops, form);
     add_users(ops, form);
   }

@@ -6,6 +6,7 @@
 #include "tutti/ops/array.h"
 #include "tutti/ops/builders.h"
 #include "tutti/ops/internal/grad_util.h"
+#include "tutti/ops/internal/row_parts.h"
 #include "tutti/ops/math.h"
 #include "tutti/ops/op_table.h"
 
@@ -16,8 +17,6 @@ using cpu::ReduceOp;
 using internal::kept_dims_shape;
 using internal::known_shape_of;
 using internal::scalar_like;
-
-constexpr DTypeSet kQuantised{DType::kQint8, DType::kQuint8, DType::kQint16, DType::kQuint16, DType::kQint32};
 
 // `value` of the result's shape with the reduced dimensions back in, as ones.
 Output with_kept_dims(GradContext& g, Output value) {
@@ -48,7 +47,7 @@ void mean_grad(GradContext& g) {
 }
 
 // Elements that share the extremum share its gradient.
-void extremum_grad(GradContext& g) {
+void reduced_extremum_grad(GradContext& g) {
   Output x = g.input(0);
   Output chosen = cast(equal(with_kept_dims(g, g.output(0)), x), g.grad().dtype());
   Output count = op1("Sum", {chosen, g.input(1)}, {{"keep_dims", true}});
@@ -87,7 +86,7 @@ void add_reduction(OpTable& ops, const char* name, ReduceOp op, DTypeSet types, 
   ops.add({.name = name,
            .signature = "input: T, reduction_indices: Tidx -> output: T",
            .attrs = "keep_dims: bool = false; T: type; Tidx: {int32, int64} = int32",
-           .types = types | kQuantised,
+           .types = types | internal::kQuantised,
            .shape = shape::reduction,
            .grad = std::move(grad),
            .kernels = {TUTTI_CPU(cpu::reduction_kernel(op), kernel_types)}});
@@ -108,8 +107,8 @@ void register_reduction_ops(OpTable& ops) {
   add_reduction(ops, "Sum", ReduceOp::kSum, kNumbers, kNumbers, sum_grad);
   add_reduction(ops, "Mean", ReduceOp::kMean, kNumbers, kNumbers, mean_grad);
   add_reduction(ops, "Prod", ReduceOp::kProd, kNumbers, kNumbers, prod_grad);
-  add_reduction(ops, "Min", ReduceOp::kMin, kReals, kReals, extremum_grad);
-  add_reduction(ops, "Max", ReduceOp::kMax, kReals, kReals, extremum_grad);
+  add_reduction(ops, "Min", ReduceOp::kMin, kReals, kReals, reduced_extremum_grad);
+  add_reduction(ops, "Max", ReduceOp::kMax, kReals, kReals, reduced_extremum_grad);
   add_reduction(ops, "EuclideanNorm", ReduceOp::kEuclideanNorm, kNumbers, kNumbers, euclidean_norm_grad);
   add_logical_reduction(ops, "All", ReduceOp::kAll);
   add_logical_reduction(ops, "Any", ReduceOp::kAny);
@@ -124,14 +123,14 @@ void register_reduction_ops(OpTable& ops) {
   ops.add({.name = "ArgMax",
            .signature = "input: T, dimension: Tidx -> output: output_type",
            .attrs = "T: type; Tidx: {int16, int32, int64} = int32; output_type: {int16, uint16, int32, int64} = int64",
-           .types = kReals | kQuantised | DTypeSet{DType::kBool},
+           .types = kReals | internal::kQuantised | DTypeSet{DType::kBool},
            .shape = arg_reduction_shape,
            .no_gradient = true,
            .kernels = {TUTTI_CPU(cpu::arg_reduction_kernel(true), kReals | DTypeSet{DType::kBool})}});
   ops.add({.name = "ArgMin",
            .signature = "input: T, dimension: Tidx -> output: output_type",
            .attrs = "T: type; Tidx: {int32, int64} = int32; output_type: {int32, int64} = int64",
-           .types = kReals | kQuantised | DTypeSet{DType::kBool},
+           .types = kReals | internal::kQuantised | DTypeSet{DType::kBool},
            .shape = arg_reduction_shape,
            .no_gradient = true,
            .kernels = {TUTTI_CPU(cpu::arg_reduction_kernel(false), kReals | DTypeSet{DType::kBool})}});

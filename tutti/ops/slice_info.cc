@@ -33,15 +33,19 @@ std::string SliceInfo::spec() const {
   return str_cat(str_join(full_shape.dims(), " "), " ", str_join(extents, ":"));
 }
 
-std::optional<SliceInfo> slice_info(const Var& variable) {
-  const Node& handle = *variable.handle().node;
-  const auto* name = find_attr<std::string>(handle, kName);
-  const auto* shape = find_attr<PartialShape>(handle, kShape);
-  const auto* offset = find_attr<std::vector<std::int64_t>>(handle, kOffset);
-  if (name == nullptr || shape == nullptr || offset == nullptr) return {};
-  const std::optional<Shape> full = shape->as_shape(), part = variable.shape().as_shape();
+std::optional<SliceInfo> slice_info(const Var& variable) { return slice_info(*variable.handle().node); }
+
+std::optional<SliceInfo> slice_info(const Node& variable) {
+  const auto* name = find_attr<std::string>(variable, kName);
+  const auto* shape = find_attr<PartialShape>(variable, kShape);
+  const auto* offset = find_attr<std::vector<std::int64_t>>(variable, kOffset);
+  const auto* own = find_attr<PartialShape>(variable, "shape");
+  if (name == nullptr || name->empty() || shape == nullptr || offset == nullptr || own == nullptr) return {};
+  const std::optional<Shape> full = shape->as_shape(), part = own->as_shape();
   if (!full || !part) return {};
-  return SliceInfo{*name, *full, *offset, *part};
+  SliceInfo info{*name, *full, *offset, *part};
+  if (!fits(info)) return {};
+  return info;
 }
 
 void set_slice_info(const Var& variable, const SliceInfo& info) {

@@ -26,6 +26,9 @@ struct SliceInfo {
 // None: the variable is a whole. It is kept in attributes of the handle (`_full_name`, `_full_shape`, `_slice_offset`)
 // and so goes with the graph wherever it goes.
 std::optional<SliceInfo> slice_info(const Var& variable);
+// The same by the node of a variable, resource or reference. None as well where the attributes make no sense: the graph
+// may come from anywhere.
+std::optional<SliceInfo> slice_info(const Node& variable);
 // Throws Error where the part does not lie in the whole, or is not of the variable's shape.
 void set_slice_info(const Var& variable, const SliceInfo& info);
 

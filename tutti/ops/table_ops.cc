@@ -1,19 +1,15 @@
 // Lookup tables. Handles are references to a string vector or (names that end in V2) resources.
 #include "tutti/graph/shape_inference.h"
 #include "tutti/kernels/cpu/tables.h"
+#include "tutti/ops/internal/row_parts.h"
 #include "tutti/ops/op_table.h"
 
 namespace tutti {
 
 namespace {
 
-Status two_names(ShapeContext& c) {
-  c.set_output(0, PartialShape{2});
-  return {};
-}
-
-void add(OpTable& ops, std::string name, std::string signature, std::string attrs, KernelFactory kernel,
-         ShapeFn shape = shape::none) {
+void add_table_op(OpTable& ops, std::string name, std::string signature, std::string attrs, KernelFactory kernel,
+                  ShapeFn shape = shape::none) {
   ops.add({.name = std::move(name),
            .signature = std::move(signature),
            .attrs = std::move(attrs),
@@ -30,34 +26,38 @@ constexpr const char* kValueShape = "; value_shape: shape = []";
 
 void add_form(OpTable& ops, const std::string& suffix, const std::string& type, const ShapeFn& handle_shape) {
   const std::string makes = "-> table_handle: " + type;
-  add(ops, "HashTable" + suffix, makes, kMakerAttrs, cpu::hash_table_kernel(), handle_shape);
-  add(ops, "MutableHashTable" + suffix, makes, kMakerAttrs, cpu::mutable_hash_table_kernel(), handle_shape);
-  add(ops, "MutableHashTableOfTensors" + suffix, makes, str_cat(kMakerAttrs, kValueShape),
-      cpu::mutable_hash_table_of_tensors_kernel(), handle_shape);
+  add_table_op(ops, "HashTable" + suffix, makes, kMakerAttrs, cpu::hash_table_kernel(), handle_shape);
+  add_table_op(ops, "MutableHashTable" + suffix, makes, kMakerAttrs, cpu::mutable_hash_table_kernel(), handle_shape);
+  add_table_op(ops, "MutableHashTableOfTensors" + suffix, makes, str_cat(kMakerAttrs, kValueShape),
+               cpu::mutable_hash_table_of_tensors_kernel(), handle_shape);
 
   const std::string handle = "table_handle: " + type;
   const std::string types = "Tin: type; Tout: type";
-  add(ops, "LookupTableFind" + suffix, handle + ", keys: Tin, default_value: Tout -> values: Tout", types,
-      cpu::table_find_kernel());
-  add(ops, "LookupTableInsert" + suffix, handle + ", keys: Tin, values: Tout -> ", types, cpu::table_insert_kernel());
-  add(ops, "LookupTableImport" + suffix, handle + ", keys: Tin, values: Tout -> ", types, cpu::table_import_kernel());
-  add(ops, "LookupTableExport" + suffix, handle + " -> keys: Tkeys, values: Tvalues", "Tkeys: type; Tvalues: type",
-      cpu::table_export_kernel());
-  add(ops, "LookupTableSize" + suffix, handle + " -> size: int64", "", kernel_from(cpu::table_size), shape::scalar);
-  add(ops, "InitializeTable" + suffix, handle + ", keys: Tkey, values: Tval -> ", "Tkey: type; Tval: type",
-      cpu::table_initialize_kernel());
+  add_table_op(ops, "LookupTableFind" + suffix, handle + ", keys: Tin, default_value: Tout -> values: Tout", types,
+               cpu::table_find_kernel());
+  add_table_op(ops, "LookupTableInsert" + suffix, handle + ", keys: Tin, values: Tout -> ", types,
+               cpu::table_insert_kernel());
+  add_table_op(ops, "LookupTableImport" + suffix, handle + ", keys: Tin, values: Tout -> ", types,
+               cpu::table_import_kernel());
+  add_table_op(ops, "LookupTableExport" + suffix, handle + " -> keys: Tkeys, values: Tvalues",
+               "Tkeys: type; Tvalues: type", cpu::table_export_kernel());
+  add_table_op(ops, "LookupTableSize" + suffix, handle + " -> size: int64", "", kernel_from(cpu::table_size),
+               shape::scalar);
+  add_table_op(ops, "InitializeTable" + suffix, handle + ", keys: Tkey, values: Tval -> ", "Tkey: type; Tval: type",
+               cpu::table_initialize_kernel());
 }
 
 }  // namespace
 
 void register_table_ops(OpTable& ops) {
-  add_form(ops, "", "Ref(string)", two_names);
+  add_form(ops, "", "Ref(string)", internal::two_names);
   add_form(ops, "V2", "resource", shape::scalar);
-  add(ops, "LookupTableRemoveV2", "table_handle: resource, keys: Tin -> ", "Tin: type", cpu::table_remove_kernel());
+  add_table_op(ops, "LookupTableRemoveV2", "table_handle: resource, keys: Tin -> ", "Tin: type",
+               cpu::table_remove_kernel());
   // The reference form of this one lacks the deleted key, and TensorFlow has no kernel that runs it.
-  add(ops, "MutableDenseHashTableV2", "empty_key: key_dtype, deleted_key: key_dtype -> table_handle: resource",
-      str_cat(kMakerAttrs, kValueShape, "; initial_num_buckets: int = 131072; max_load_factor: float = 0.8"),
-      cpu::mutable_dense_hash_table_kernel(), shape::scalar);
+  add_table_op(ops, "MutableDenseHashTableV2", "empty_key: key_dtype, deleted_key: key_dtype -> table_handle: resource",
+               str_cat(kMakerAttrs, kValueShape, "; initial_num_buckets: int = 131072; max_load_factor: float = 0.8"),
+               cpu::mutable_dense_hash_table_kernel(), shape::scalar);
 }
 
 }  // namespace tutti

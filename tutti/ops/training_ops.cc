@@ -5,14 +5,13 @@
 
 #include "tutti/graph/shape_inference.h"
 #include "tutti/kernels/cpu/training.h"
+#include "tutti/ops/internal/row_parts.h"
 #include "tutti/ops/op_table.h"
 
 namespace tutti {
 namespace {
 
 using cpu::UpdateRule;
-
-constexpr DTypeSet kQuantised{DType::kQint8, DType::kQuint8, DType::kQint16, DType::kQuint16, DType::kQint32};
 
 // One input of an op: its name and its letter (see cpu::apply_kernel).
 struct Input {
@@ -72,7 +71,7 @@ void add_row(OpTable& ops, const Optimiser& optimiser, const std::string& prefix
   ops.add({.name = prefix + optimiser.name,
            .signature = signature_of(optimiser.inputs, resource),
            .attrs = attrs,
-           .types = kNumbers | kQuantised,
+           .types = kNumbers | internal::kQuantised,
            .shape = update_shape(letters, resource),
            .no_gradient = true,
            .traits = kStateful,

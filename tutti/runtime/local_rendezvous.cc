@@ -7,11 +7,10 @@
 #include "tutti/kernels/resources/tensor_list.h"
 
 namespace tutti {
-namespace {
-
-// What the tensor keeps alive: its elements, the characters of strings, the tensors in lists. Lists may hold lists, so
-// a work list; and the same list many times, so each counts once.
+// Lists may hold lists, so a work list; and the same list many times, so each counts once.
 std::size_t held_bytes(const Tensor& tensor) {
+  if (!tensor.has_value()) return 0;
+  if (tensor.dtype() != DType::kString && tensor.dtype() != DType::kVariant) return tensor.bytes();
   std::size_t bytes = 0;
   std::vector<Tensor> open{tensor};
   std::unordered_set<const TensorList*> seen;
@@ -32,8 +31,6 @@ std::size_t held_bytes(const Tensor& tensor) {
   }
   return bytes;
 }
-
-}  // namespace
 
 LocalRendezvous::~LocalRendezvous() { abort(cancelled("the rendezvous is gone")); }
 

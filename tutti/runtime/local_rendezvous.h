@@ -14,6 +14,9 @@
 
 namespace tutti {
 
+// What a tensor keeps alive: its elements, the characters of strings, the tensors in lists.
+std::size_t held_bytes(const Tensor& tensor);
+
 // Keeps what was sent until it is asked for and who asked until it is sent. What waits to be received may
 // take at most `limit_bytes`, strings and lists counted with what they hold; sending more aborts everything with
 // kResourceExhausted. Thread-safe.

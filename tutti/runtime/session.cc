@@ -30,6 +30,13 @@ class Waiter {
   std::vector<Tensor> values_ TUTTI_GUARDED_BY(mu_);
 };
 
+std::vector<Tensor> values_of(const Feeds& feeds) {
+  std::vector<Tensor> values;
+  values.reserve(feeds.size());
+  for (const auto& [name, value] : feeds) values.push_back(value);
+  return values;
+}
+
 }  // namespace
 
 std::vector<Tensor> Session::run(const Feeds& feeds, const std::vector<TensorName>& fetches,
@@ -39,9 +46,8 @@ std::vector<Tensor> Session::run(const Feeds& feeds, const std::vector<TensorNam
 
 Result<std::vector<Tensor>> Session::try_run(const Feeds& feeds, const std::vector<TensorName>& fetches,
                                              const std::vector<NodeName>& targets, const RunOptions& options) {
-  Waiter waiter;
-  run_async(feeds, fetches, targets, options, waiter.done());
-  return waiter.wait();
+  TUTTI_ASSIGN_OR_RETURN(const CallableId callable, callable_for(feeds, fetches, targets));
+  return run_callable(callable, values_of(feeds), options);
 }
 
 Result<std::vector<Tensor>> Session::run_callable(CallableId callable, std::vector<Tensor> feeds,
@@ -55,10 +61,7 @@ void Session::run_async(const Feeds& feeds, const std::vector<TensorName>& fetch
                         const std::vector<NodeName>& targets, const RunOptions& options, Done done) {
   Result<CallableId> callable = callable_for(feeds, fetches, targets);
   if (!callable.ok()) return done(callable.status(), {});
-  std::vector<Tensor> values;
-  values.reserve(feeds.size());
-  for (const auto& [name, value] : feeds) values.push_back(value);
-  run_callable_async(*callable, std::move(values), options, std::move(done));
+  run_callable_async(*callable, values_of(feeds), options, std::move(done));
 }
 
 Result<Session::CallableId> Session::callable_for(const Feeds& feeds, const std::vector<TensorName>& fetches,

@@ -87,8 +87,8 @@ class Session {
   // `feeds` in the order of the signature's.
   virtual void run_callable_async(CallableId callable, std::vector<Tensor> feeds, const RunOptions& options,
                                   Done done) = 0;
-  Result<std::vector<Tensor>> run_callable(CallableId callable, std::vector<Tensor> feeds,
-                                           const RunOptions& options = {});
+  virtual Result<std::vector<Tensor>> run_callable(CallableId callable, std::vector<Tensor> feeds,
+                                                   const RunOptions& options = {});
   virtual Status release_callable(CallableId callable) = 0;
 
   // A step in several calls: names every feed and fetch of all of them; each is then given or taken once. The call

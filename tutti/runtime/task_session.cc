@@ -1,9 +1,11 @@
 #include "tutti/runtime/task_session.h"
 
 #include "tutti/core/device_name.h"
+#include "tutti/core/rendezvous_key.h"
 #include "tutti/graph/graph_def.h"
 #include "tutti/runtime/internal/arena_pool.h"
 #include "tutti/runtime/internal/local_step.h"
+#include "tutti/runtime/internal/resume.h"
 #include "tutti/runtime/internal/session_compiler.h"
 
 namespace tutti {
@@ -33,21 +35,41 @@ struct SessionState {
   internal::ArenaPool arenas;
 };
 
+// In branches and loops a receive may not run at all, or many times.
+std::vector<std::string> received_by(const Graph& graph) {
+  std::vector<std::string> keys;
+  for (const Node* node : graph.nodes()) {
+    if (node->op().has(kControlFlow)) return {};
+    if (!node->op().has(kTransfer) || node->num_outputs() == 0 || node->attr<bool>("client_terminated")) continue;
+    keys.push_back(RendezvousKey{
+        .send_device = node->attr<std::string>("send_device"),
+        .send_incarnation = static_cast<std::uint64_t>(node->attr<std::int64_t>("send_device_incarnation")),
+        .recv_device = node->attr<std::string>("recv_device"),
+        .name = node->attr<std::string>("tensor_name")}
+                       .to_string());
+  }
+  return keys;
+}
+
 class CompiledGraph : public TaskGraph {
  public:
   CompiledGraph(std::shared_ptr<SessionState> session, std::shared_ptr<const Executable> executable)
-      : session_(std::move(session)), executable_(std::move(executable)) {}
+      : session_(std::move(session)),
+        executable_(std::move(executable)),
+        received_(received_by(executable_->graph())) {}
 
   std::string graph_def() const override {
     std::lock_guard lock(session_->compiler.mutex());  // the functions may grow meanwhile
     return export_graph_def(executable_->graph());
   }
+  const std::vector<std::string>& received() const override { return received_; }
   SessionState& session() const { return *session_; }
   const std::shared_ptr<const Executable>& executable() const { return executable_; }
 
  private:
   const std::shared_ptr<SessionState> session_;
   const std::shared_ptr<const Executable> executable_;
+  const std::vector<std::string> received_;
 };
 
 Status check_device(const Node& node, const DeviceName& task) {
@@ -85,6 +107,7 @@ class CallerInSteps {
   CallerInSteps& operator=(const CallerInSteps&) = delete;
   // Also a thread that is in a step already, and starts the next in that one's `done`.
   bool admitted() const { return nested_ || admitted_; }
+  bool first() const { return admitted_; }
 
  private:
   static thread_local int inside_;
@@ -126,6 +149,14 @@ class LocalTaskSession : public TaskSession {
     } else {
       session.runtime.pool().schedule(std::move(start));
     }
+  }
+
+  void resume(const std::function<void()>& deliver) override {
+    CallerInSteps caller(session_->runtime.callers_in_steps());
+    // A thread that is in a step already has work of its own.
+    if (!caller.first()) return deliver();
+    internal::ResumeHere here;
+    deliver();
   }
 
  private:

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "tutti/core/cancellation.h"
 #include "tutti/core/status.h"
@@ -22,6 +23,11 @@ class TaskGraph {
   virtual ~TaskGraph() = default;
   // What is run, as the passes left it: a serialised GraphDef.
   virtual std::string graph_def() const = 0;
+  // Rendezvous keys that every step of it asks for, whatever its values are.
+  virtual const std::vector<std::string>& received() const {
+    static const std::vector<std::string> unknown;
+    return unknown;
+  }
 };
 
 struct TaskStep {
@@ -45,6 +51,9 @@ class TaskSession {
   // "dense/product": ` and last as TensorFlow's clients look for it:
   // "\n\t [[{{node dense/product}}]]". Who reports them puts the task before that.
   virtual void run(const std::shared_ptr<const TaskGraph>& graph, const TaskStep& step, Done done) = 0;
+  // Calls `deliver`, which ends waits of steps. Those go on as run() starts them: on this thread, when it may run
+  // steps, before this returns.
+  virtual void resume(const std::function<void()>& deliver) { deliver(); }
 };
 
 struct TaskSessionOptions {

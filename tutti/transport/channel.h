@@ -23,6 +23,8 @@ struct CallOptions {
   bool wait_for_ready = false;
   // Ends the call early, with its cause, and tells the peer. Must outlive the call.
   Cancellation* cancellation = nullptr;
+  // Names a wait that the call's end ends, for a transport that lets the waiting thread help (ShmTransport::help).
+  const void* waiter = nullptr;
 };
 
 // The way to one task. Thread-safe. Destroying it ends its calls with kCancelled.

@@ -134,7 +134,8 @@ class Task:
     def start(self):
         with open(self.log_path, "ab") as log:
             self.process = subprocess.Popen(self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                                            env=self.environment(), preexec_fn=die_with_parent)
+                                            env=self.environment(), cwd=self.cluster.folder,
+                                            preexec_fn=die_with_parent)
 
     def wait_listening(self, seconds=START_SECONDS):
         def listening():
@@ -184,10 +185,11 @@ class Task:
 
 
 class Cluster:
-    """`jobs` is {"ps": 2, "worker": 3}. `how` servers learn of it: "json", "hosts" or "tf_config"."""
+    """`jobs` is {"ps": 2, "worker": 3}. `how` servers learn of it: "json", "hosts" or "tf_config". Relative paths that
+    they write to begin in `folder`."""
 
-    def __init__(self, options, jobs, how="json", start=True):
-        self.options, self.how = options, how
+    def __init__(self, options, jobs, how="json", start=True, folder=None):
+        self.options, self.how, self.folder = options, how, folder
         self._folder = None
         if options.log_dir is None:
             self._folder = tempfile.TemporaryDirectory(prefix="cluster_")

@@ -3,6 +3,7 @@
 CONTROL_FLOW = "loops and branches of control_flow_cases.py"
 GRAPHS = "every graph that TensorFlow writes has them"
 OWN = "Tutti's own; made by passes and gradients of graphs that are compared, with passes and without"
+STRICT = "Tutti's own: strict synchronous replicas; tests/ops"
 TRANSPORT = "made when a graph is cut between devices; TensorFlow's clients do not send them"
 
 COMPARED_OTHERWISE = {
@@ -15,6 +16,10 @@ COMPARED_OTHERWISE = {
                      "StatefulPartitionedCall", "FakeParam"], CONTROL_FLOW),
     **dict.fromkeys(["_Arg", "_Retval", "_ArrayToList", "_ListToArray", "_FusedElementwise", "_FusedMatMul", "_ProdGrad"],
                     OWN),
+    **dict.fromkeys(["TuttiShardAccumulator", "TuttiSparseShardAccumulator", "TuttiShardApplyGradient",
+                     "TuttiSparseShardApplyGradient", "TuttiShardTakeGradient", "TuttiSparseShardTakeGradient",
+                     "TuttiShardSetStep", "TuttiShardBoard", "TuttiNextShard", "TuttiAttendShards",
+                     "TuttiGiveBackShards", "TuttiOpenShards", "TuttiCloseShards", "TuttiGradientLedger"], STRICT),
     **dict.fromkeys(["_Send", "_Recv", "_HostSend", "_HostRecv"], TRANSPORT),
     # Files: written here and read by TensorFlow, and the other way round.
     **dict.fromkeys(["SaveV2", "RestoreV2", "MergeV2Checkpoints", "Save", "SaveSlices", "Restore", "RestoreSlice"],

@@ -90,9 +90,21 @@ void CompiledStep::register_part(std::size_t index, std::function<void(Status)> 
           return answered(internal_error(part.task, " registered a graph without giving it a handle"));
         }
         part.graph_handle = std::move(reply->graph_handle);
+        part.takes_ended_steps = reply->takes_ended_steps;
         self->graph_defs_[index] = {};
         answered({});
       });
+}
+
+void CompiledStep::deregister() {
+  for (CompiledPart& part : parts_) {
+    if (part.graph_handle.empty()) continue;
+    // Nobody waits: a worker that does not hear of it drops the graph with its session.
+    part.worker->deregister_graph({.session_handle = session_,
+                                   .create_worker_session_called = true,
+                                   .graph_handle = std::exchange(part.graph_handle, {})},
+                                  {}, [](const Result<EmptyMessage>&) {});
+  }
 }
 
 void CompiledStep::end_registration(const Status& status) {

@@ -9,6 +9,7 @@
 
 #include "tutti/core/cancellation.h"
 #include "tutti/core/mutex.h"
+#include "tutti/distributed/internal/ended_steps.h"
 #include "tutti/distributed/internal/master_graph.h"
 #include "tutti/distributed/worker_interface.h"
 
@@ -21,7 +22,9 @@ struct CompiledPart {
   std::vector<Part::Terminal> feeds;
   std::vector<int> fetches;  // of each of recv_keys, the index of the fetch
   std::vector<std::string> recv_keys;
-  std::string graph_handle;  // once registered
+  std::shared_ptr<EndedSteps> ended;  // of its worker; shared by the session's steps
+  std::string graph_handle;           // once registered
+  bool takes_ended_steps = false;     // once registered
 };
 
 // Idle -> registering -> ready, or back to idle when a part was refused: the next step tries again what is missing.
@@ -50,6 +53,9 @@ class CompiledStep : public std::enable_shared_from_this<CompiledStep> {
   void when_registered(std::function<void(Status)> ready);
   // Ends what is being registered with `cause`; whoever asks later gets it too.
   void cancel(Status cause) { cancellation_.cancel(std::move(cause)); }
+
+  // Tells the workers that it is not needed any more. REQUIRES: nobody else uses it.
+  void deregister();
 
   // REQUIRES: registered.
   const std::vector<CompiledPart>& parts() const { return parts_; }

@@ -180,7 +180,7 @@ void Discovery::say_missing() {
                               states_[i].reason.empty() ? "no answer yet" : printable(states_[i].reason)));
     }
   }
-  for (const std::string& line : lines) context_->say(line);
+  for (const std::string& line : lines) context_->log.warning(line);
 }
 
 }  // namespace tutti::internal

@@ -46,6 +46,9 @@ class FieldSizer {
   void field(std::uint32_t number, std::string_view, const std::vector<std::string>& values) {
     for (const std::string& value : values) delimited(number, value.size());
   }
+  void field(std::uint32_t number, std::string_view, const std::vector<std::int64_t>& values) {
+    for (std::int64_t value : values) size_ += tag(number) + varint_size(static_cast<std::uint64_t>(value));
+  }
   void field(std::uint32_t number, std::string_view name, std::chrono::milliseconds value) {
     field(number, name, value.count());
   }
@@ -108,6 +111,12 @@ class FieldWriter {
   }
   void field(std::uint32_t number, std::string_view, const std::vector<std::string>& values) {
     for (const std::string& value : values) bytes(number, value);
+  }
+  void field(std::uint32_t number, std::string_view, const std::vector<std::int64_t>& values) {
+    for (std::int64_t value : values) {
+      out_.tag(number, WireType::kVarint);
+      out_.varint(static_cast<std::uint64_t>(value));
+    }
   }
   void field(std::uint32_t number, std::string_view name, std::chrono::milliseconds value) {
     field(number, name, value.count());
@@ -199,6 +208,12 @@ class FieldReader {
   }
   void field(std::uint32_t number, std::string_view name, std::vector<std::string>& values) {
     if (number == number_) text(name, append(values));
+  }
+  // One by one, as we write them.
+  void field(std::uint32_t number, std::string_view name, std::vector<std::int64_t>& values) {
+    std::uint64_t wide = 0;
+    if (number != number_ || !take(name, WireType::kVarint) || !varint(name, &wide)) return;
+    append(values) = static_cast<std::int64_t>(wide);
   }
   // Negative ones are none.
   void field(std::uint32_t number, std::string_view name, std::chrono::milliseconds& value) {

@@ -8,6 +8,7 @@
 #include "tutti/core/cancellation.h"
 #include "tutti/core/mutex.h"
 #include "tutti/distributed/hello.h"
+#include "tutti/distributed/internal/remote_peer.h"
 
 namespace tutti {
 namespace {
@@ -83,15 +84,23 @@ class Leases {
 class LeasedMaster : public MasterInterface {
  public:
   LeasedMaster(std::shared_ptr<MasterInterface> master, std::shared_ptr<Channel> channel, Clock& clock)
-      : master_(std::move(master)), leases_(std::make_shared<Leases>(std::move(channel), clock)) {}
+      : master_(std::move(master)), peer_(channel), leases_(std::make_shared<Leases>(std::move(channel), clock)) {}
 
   void create_session(CreateSessionRequest request, const CallOptions& options,
                       ReplyDone<CreateSessionReply> done) override {
-    master_->create_session(std::move(request), options,
-                            [leases = leases_, done = std::move(done)](Result<CreateSessionReply> reply) {
-                              if (reply.ok()) leases->add(reply->session_handle);
-                              done(std::move(reply));
-                            });
+    // Says that leases will follow, to a master that knows them.
+    const ReplyDone<CreateSessionReply> leased = [leases = leases_,
+                                                  done = std::move(done)](Result<CreateSessionReply> reply) {
+      if (reply.ok()) leases->add(reply->session_handle);
+      done(std::move(reply));
+    };
+    const auto asked = std::make_shared<CreateSessionRequest>(std::move(request));
+    const ReplyDone<CreateSessionReply> answered = [master = master_, asked, options,
+                                                    leased](Result<CreateSessionReply> reply) {
+      if (reply.ok() || reply.status().code() != Code::kUnimplemented) return leased(std::move(reply));
+      master->create_session(std::move(*asked), options, leased);
+    };
+    peer_.call(kCreateLeasedSessionMethod, *asked, options, answered);
   }
   void close_session(CloseSessionRequest request, const CallOptions& options, ReplyDone<EmptyMessage> done) override {
     leases_->remove(request.session_handle);
@@ -128,6 +137,7 @@ class LeasedMaster : public MasterInterface {
 
  private:
   const std::shared_ptr<MasterInterface> master_;
+  RemotePeer peer_;
   const std::shared_ptr<Leases> leases_;
 };
 

@@ -7,6 +7,7 @@
 
 #include "tutti/core/clock.h"
 #include "tutti/distributed/internal/id_source.h"
+#include "tutti/distributed/task_log.h"
 #include "tutti/ops/op_table.h"
 
 namespace tutti::internal {
@@ -15,14 +16,11 @@ namespace tutti::internal {
 struct MasterContext {
   std::shared_ptr<const OpTable> ops;
   Clock* clock;  // outlives everything that waits
-  std::function<void(const std::string& line)> log;
+  TaskLog log;
   std::function<void(std::function<void()>)> run;  // of the master's options
   IdSource ids;
 
   void compute(std::function<void()> work) const { run ? run(std::move(work)) : work(); }
-  void say(const std::string& line) const {
-    if (log) log(line);
-  }
 };
 
 }  // namespace tutti::internal

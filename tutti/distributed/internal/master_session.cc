@@ -48,10 +48,10 @@ Result<std::int64_t> MasterSession::extend_now(const ExtendSessionRequest& reque
   return ++version_;
 }
 
-std::shared_ptr<const MasterSession::BoundStep> MasterSession::find_bound(const std::string& key) const {
+std::shared_ptr<const MasterSession::BoundStep> MasterSession::find_bound(const std::string& key) {
   MutexLock lock(mu_);
-  auto it = bound_.find(key);
-  return it == bound_.end() ? nullptr : it->second;
+  const auto* known = bound_.find(key);
+  return known == nullptr ? nullptr : *known;
 }
 
 void MasterSession::bind(std::string key, Signature asked, Bound then) {
@@ -69,8 +69,27 @@ Result<std::shared_ptr<const MasterSession::BoundStep>> MasterSession::bind_new(
   auto bound = std::make_shared<BoundStep>();
   TUTTI_ASSIGN_OR_RETURN(bound->signature, canonical(asked));
   TUTTI_ASSIGN_OR_RETURN(bound->compiled, compile(bound->signature.names));
-  MutexLock lock(mu_);
-  return bound_.emplace(std::move(key), std::move(bound)).first->second;
+  std::shared_ptr<const BoundStep> kept;
+  std::vector<std::shared_ptr<CompiledStep>> unused;
+  {
+    MutexLock lock(mu_);
+    kept = bound_.insert(std::move(key), std::move(bound));
+    unused = take_unused();
+  }
+  for (const auto& step : unused) step->deregister();
+  return kept;
+}
+
+std::vector<std::shared_ptr<CompiledStep>> MasterSession::take_unused() {
+  std::vector<std::shared_ptr<CompiledStep>> unused;
+  if (compiled_.size() <= kMaxSignatures) return unused;
+  // Who wants one takes it from here, under the lock: what only this map holds, nobody else can get.
+  std::erase_if(compiled_, [&unused](auto& entry) {
+    if (entry.second.use_count() > 1) return false;
+    unused.push_back(std::move(entry.second));
+    return true;
+  });
+  return unused;
 }
 
 Result<std::shared_ptr<CompiledStep>> MasterSession::compile(const Signature& names) {
@@ -94,11 +113,14 @@ Result<std::shared_ptr<CompiledStep>> MasterSession::compile(const Signature& na
   for (CutStep::TaskPart& part : cut.parts) {
     auto worker = workers_.find(part.task);
     if (worker == workers_.end()) return internal_error("a part of the step is for ", part.task, ", which is unknown");
+    auto& ended = ended_steps_[part.task];
+    if (!ended) ended = std::make_shared<EndedSteps>(worker->second, *context_->clock);
     CompiledPart compiled{.task = part.task,
                           .worker = worker->second,
                           .feeds = std::move(part.feeds),
                           .fetches = {},
                           .recv_keys = {},
+                          .ended = ended,
                           .graph_handle = {}};
     for (Part::Terminal& fetch : part.fetches) {
       compiled.fetches.push_back(fetch.index);

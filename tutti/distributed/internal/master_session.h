@@ -14,6 +14,7 @@
 #include "tutti/distributed/internal/call_watch.h"
 #include "tutti/distributed/internal/compiled_step.h"
 #include "tutti/distributed/internal/discovery.h"
+#include "tutti/distributed/internal/lru_map.h"
 #include "tutti/distributed/internal/master_context.h"
 #include "tutti/distributed/internal/master_graph.h"
 #include "tutti/distributed/internal/master_step.h"
@@ -63,6 +64,9 @@ class MasterSession : public std::enable_shared_from_this<MasterSession> {
 
  private:
   enum class State { kCreating, kOpen, kClosing, kClosed };
+  // That are kept compiled. Programs have a few dozen; one that adds nodes in its loop and runs them has a new one each
+  // time, and would without a limit fill the memory of every task. Callables count until they are released.
+  static constexpr std::size_t kMaxSignatures = 1024;
   // A signature as it was asked for, with what it was compiled to.
   struct BoundStep {
     StepSignature signature;
@@ -89,11 +93,13 @@ class MasterSession : public std::enable_shared_from_this<MasterSession> {
   Status check_open() const TUTTI_REQUIRES(mu_);
   Result<std::int64_t> extend_now(const ExtendSessionRequest& request);
   using Bound = std::function<void(Result<std::shared_ptr<const BoundStep>>)>;
-  std::shared_ptr<const BoundStep> find_bound(const std::string& key) const;  // null: a new signature
+  std::shared_ptr<const BoundStep> find_bound(const std::string& key);  // null: a new signature
   // At once for a signature that came before; a new one is compiled first. `then` runs once.
   void bind(std::string key, Signature asked, Bound then);
   Result<std::shared_ptr<const BoundStep>> bind_new(std::string key, const Signature& asked);
   Result<std::shared_ptr<CompiledStep>> compile(const Signature& names);
+  // Steps that no signature leads to any more, when there are many.
+  std::vector<std::shared_ptr<CompiledStep>> take_unused() TUTTI_REQUIRES(mu_);
   Status lost_cause(const CompiledStep& compiled) const TUTTI_REQUIRES(mu_);
   std::optional<TimePoint> deadline_of(const CallOptions& options, const StepOptions& step) const;
   void start_step(const BoundStep& step, std::vector<Tensor> feeds, const StepOptions& step_options,
@@ -132,12 +138,13 @@ class MasterSession : public std::enable_shared_from_this<MasterSession> {
 
   mutable Mutex mu_;
   std::map<std::string, std::shared_ptr<WorkerInterface>> workers_ TUTTI_GUARDED_BY(mu_);
+  std::map<std::string, std::shared_ptr<EndedSteps>> ended_steps_ TUTTI_GUARDED_BY(mu_);  // by task
   std::unordered_map<std::string, std::shared_ptr<CompiledStep>> compiled_ TUTTI_GUARDED_BY(mu_);
   std::set<std::string> lost_early_ TUTTI_GUARDED_BY(mu_);  // while all were being looked for
   int leases_ TUTTI_GUARDED_BY(mu_) = 0;                    // calls of the client that are held
   State state_ TUTTI_GUARDED_BY(mu_) = State::kCreating;
   std::shared_ptr<Discovery> discovery_ TUTTI_GUARDED_BY(mu_);
-  std::unordered_map<std::string, std::shared_ptr<const BoundStep>> bound_ TUTTI_GUARDED_BY(mu_);
+  LruMap<std::shared_ptr<const BoundStep>> bound_ TUTTI_GUARDED_BY(mu_){kMaxSignatures};
   std::unordered_map<std::int64_t, Callable> callables_ TUTTI_GUARDED_BY(mu_);
   std::int64_t next_callable_ TUTTI_GUARDED_BY(mu_) = 1;
   std::unordered_map<std::string, std::shared_ptr<PartialStep>> partials_ TUTTI_GUARDED_BY(mu_);

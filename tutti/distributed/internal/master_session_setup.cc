@@ -244,8 +244,10 @@ void MasterSession::drained() {
 void MasterSession::tell_workers(const std::function<void()>& answered) {
   std::vector<FoundTask> tasks;
   std::vector<FoundTask> silent;
+  std::map<std::string, std::shared_ptr<EndedSteps>> ended_steps;
   {
     MutexLock lock(mu_);
+    ended_steps = ended_steps_;
     for (const FoundTask& found : tasks_) {
       const auto lost = lost_.find(found.task);
       if (lost == lost_.end()) tasks.push_back(found);
@@ -254,6 +256,8 @@ void MasterSession::tell_workers(const std::function<void()>& answered) {
     }
   }
   const TimePoint deadline = context_->clock->now() + kDeleteTimeout;
+  // The end of the session ends its steps as well, unless one of the two messages is lost.
+  for (const auto& [task, ended] : ended_steps) ended->tell({.deadline = deadline, .wait_for_ready = true});
   // Nobody waits for those: they are told when they come back in time.
   for (const FoundTask& found : silent) {
     found.worker->delete_worker_session({.session_handle = setup_.handle},

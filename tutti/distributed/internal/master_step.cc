@@ -27,11 +27,22 @@ Status take_values(const CompiledPart& part, const std::vector<std::string>& rec
   return {};
 }
 
-void clean_up(const MasterContext& context, const CompiledStep& compiled, std::int64_t step_id, bool failed) {
+void clean_up(const MasterContext& context, const CompiledStep& compiled, std::int64_t step_id, bool failed,
+              const std::vector<std::vector<std::int64_t>>& carried) {
   CallOptions options;
   if (failed) options = {.deadline = context.clock->now() + kCleanUpTimeout, .wait_for_ready = true};
-  for (const CompiledPart& part : compiled.parts()) {
-    part.worker->cleanup_graph({.step_id = step_id}, options, [](const Result<EmptyMessage>&) {});
+  for (std::size_t i = 0; i < compiled.parts().size(); ++i) {
+    const CompiledPart& part = compiled.parts()[i];
+    if (!failed && part.takes_ended_steps) {
+      part.ended->add(step_id);
+      continue;
+    }
+    const auto tell = [&](std::int64_t id) {
+      part.worker->cleanup_graph({.step_id = id}, options, [](const Result<EmptyMessage>&) {});
+    };
+    tell(step_id);
+    if (!failed || i >= carried.size()) continue;
+    for (const std::int64_t id : carried[i]) tell(id);
   }
 }
 
@@ -117,6 +128,8 @@ std::vector<PartsRun::Call> MasterStep::make_calls() {
                             .request_id = context_->ids.request_id()};
     request.sends.reserve(part.feeds.size());
     for (const auto& [index, key] : part.feeds) request.sends.emplace_back(key, feeds_[index]);
+    if (part.takes_ended_steps) request.ended_steps = part.ended->take();
+    carried_.push_back(request.ended_steps);
     calls.push_back({&part, std::move(request)});
   }
   feeds_.clear();
@@ -168,7 +181,7 @@ void MasterStep::collect(Status status, std::vector<RunGraphReply> replies) {
   const bool failed = !status.ok();
   end(std::move(status), std::move(fetches), std::move(report));
   // After the client has its answer.
-  clean_up(*context_, *setup_.compiled, id_, failed);
+  clean_up(*context_, *setup_.compiled, id_, failed, carried_);
 }
 
 void MasterStep::end(Status status, std::vector<Tensor> fetches, StepReport report) {

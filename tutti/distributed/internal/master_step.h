@@ -49,8 +49,9 @@ class MasterStep : public std::enable_shared_from_this<MasterStep> {
   const std::int64_t id_;
   const TimePoint start_;
   CallWatch watch_;
-  std::vector<Tensor> feeds_;  // until it runs
-  Done done_;                  // until it has ended
+  std::vector<Tensor> feeds_;                       // until it runs
+  std::vector<std::vector<std::int64_t>> carried_;  // for each part: ended steps that it is told of
+  Done done_;                                       // until it has ended
 
   Mutex mu_;
   State state_ TUTTI_GUARDED_BY(mu_) = State::kNew;
@@ -61,9 +62,11 @@ class MasterStep : public std::enable_shared_from_this<MasterStep> {
 // Takes the values out of what a part replied, in the order of its recv_keys. kInternal when one is missing.
 Status take_values(const CompiledPart& part, const std::vector<std::string>& recv_keys, NamedTensors& recvs,
                    const std::function<void(std::size_t index, Tensor value)>& take);
-// Tells the tasks that a step is over; nobody waits for their answers. A step that failed may have done so because a
-// task was cut off: that one is told when it comes back.
-void clean_up(const MasterContext& context, const CompiledStep& compiled, std::int64_t step_id, bool failed);
+// Tells the tasks that a step is over, with their next one where they can be told so; nobody waits for their answers. A
+// step that failed may have done so because a task was cut off: that one is told when it comes back, also of the steps
+// `carried` to it with this one.
+void clean_up(const MasterContext& context, const CompiledStep& compiled, std::int64_t step_id, bool failed,
+              const std::vector<std::vector<std::int64_t>>& carried = {});
 // Puts the reports of parts together: one time line, beginning with the earliest.
 StepReport merge_reports(std::int64_t step_id, std::vector<RunGraphReply>& replies);
 

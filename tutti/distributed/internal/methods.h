@@ -26,4 +26,7 @@ inline constexpr std::string_view kCleanupGraph = "/tensorflow.WorkerService/Cle
 inline constexpr std::string_view kCleanupAll = "/tensorflow.WorkerService/CleanupAll";
 inline constexpr std::string_view kRecvTensor = "/tensorflow.WorkerService/RecvTensor";
 
+// Between Tutti's own.
+inline constexpr std::string_view kRecvTensors = "/tutti.TaskService/RecvTensors";
+
 }  // namespace tutti::methods

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "tutti/runtime/held_work.h"
+
 namespace tutti::internal {
 namespace {
 
@@ -112,8 +114,16 @@ void RunGraphCall::run(Status sent, std::function<void()> ended) {
                            .rendezvous = &step_->rendezvous(),
                            .cancellation = &step_->cancellation(),
                            .stats = trace ? &reply_.report.step_stats : nullptr};
+  if (part_.received) {
+    step_->rendezvous().expect(part_.received, [session = part_.session](const std::function<void()>& deliver) {
+      const HeldWork held;
+      session->task->resume(deliver);
+    });
+  }
+  const HeldWork held;
   part_.session->task->run(part_.graph, task_step,
                            [self = shared_from_this(), ended = std::move(ended)](Status status) {
+                             HeldWork::run_now();  // values first: they are waited for
                              self->step_->run_ended(std::move(status));
                              ended();
                            });

@@ -1,9 +1,7 @@
 #include "tutti/distributed/internal/step_rendezvous.h"
 
 #include <algorithm>
-#include <charconv>
 
-#include "tutti/core/rendezvous_key.h"
 #include "tutti/distributed/derived_status.h"
 
 namespace tutti::internal {
@@ -19,17 +17,46 @@ struct StepRendezvous::RemoteRecv {
   Done done;
 };
 
-namespace {
-
-// The sender's, of a key with at least two parts; 0 when it is none.
-std::uint64_t incarnation_in(std::string_view key) {
-  const std::string_view text = key.substr(key.find(';') + 1);
-  std::uint64_t incarnation = 0;
-  (void)std::from_chars(text.data(), text.data() + text.size(), incarnation, 16);
-  return incarnation;
+void StepRendezvous::expect(std::shared_ptr<const ReceivedValues> values, const Resume& resume) {
+  std::vector<std::shared_ptr<BatchedReceive>> batches;
+  for (const auto& source : values->sources()) {
+    batches.emplace_back();
+    if (source->plain.load(std::memory_order_relaxed)) continue;
+    // An error is told to who receives.
+    Result<std::shared_ptr<WorkerInterface>> worker = options_.peers->worker(source->task);
+    if (!worker.ok()) continue;
+    batches.back() = std::make_shared<BatchedReceive>(BatchedReceive::Options{
+        .step_id = options_.step_id,
+        .worker = *std::move(worker),
+        .source = std::shared_ptr<ReceivedValues::Source>(values, source.get()),
+        .request_ids = options_.request_ids,
+        .limit_bytes = options_.limit_bytes,
+        .resume = resume,
+        .ask_alone = [weak = weak_from_this()](const std::string& key, Cancellation& cancellation, Done done) {
+          const auto self = weak.lock();
+          if (!self) return done(cancelled("the step has ended"), {}, false);
+          self->recv_remote(std::string(source_of(key, self->options_.task)), key, cancellation, std::move(done));
+        }});
+  }
+  {
+    MutexLock lock(mu_);
+    if (!status_.ok()) return;
+    expected_ = std::move(values);
+    batches_ = batches;
+  }
+  for (const auto& batch : batches) {
+    if (batch) batch->start();
+  }
 }
 
-}  // namespace
+std::shared_ptr<BatchedReceive> StepRendezvous::batch_of(const std::string& key, std::size_t& index) const {
+  MutexLock lock(mu_);
+  if (!expected_) return nullptr;
+  const ReceivedValues::Place* place = expected_->find(key);
+  if (place == nullptr) return nullptr;
+  index = place->index;
+  return batches_[place->source];
+}
 
 Status StepRendezvous::send(const std::string& key, Tensor value, bool dead) {
   return local_.send(key, std::move(value), dead);
@@ -40,21 +67,12 @@ void StepRendezvous::recv_local(const std::string& key, Cancellation& cancellati
 }
 
 void StepRendezvous::recv(const std::string& key, Cancellation& cancellation, Done done) {
-  const std::string_view source = source_of(key);
+  std::size_t index = 0;
+  const std::shared_ptr<BatchedReceive> batch = batch_of(key, index);
+  if (batch && batch->recv(index, cancellation, done)) return;
+  const std::string_view source = source_of(key, options_.task);
   if (source.empty()) return local_.recv(key, cancellation, std::move(done));
   recv_remote(std::string(source), key, cancellation, std::move(done));
-}
-
-// The task to ask for `key`; empty: this one. A client's value has the client's device at both ends, and is put
-// into the table of whichever task needs it.
-std::string_view StepRendezvous::source_of(std::string_view key) const {
-  const std::size_t from_end = key.find(';');
-  const std::string_view from = task_of(key.substr(0, from_end));
-  if (from == options_.task || from_end == std::string_view::npos) return {};
-  const std::size_t incarnation_end = key.find(';', from_end + 1);
-  if (incarnation_end == std::string_view::npos) return {};
-  const std::string_view rest = key.substr(incarnation_end + 1);
-  return task_of(rest.substr(0, rest.find(';'))) == options_.task ? from : std::string_view();
 }
 
 void StepRendezvous::recv_remote(std::string task, const std::string& key, Cancellation& cancellation, Done done) {
@@ -111,22 +129,31 @@ void StepRendezvous::end(const CallPtr& call, Result<RecvTensorReply> reply) {
 
 void StepRendezvous::abort(Status cause) {
   std::vector<CallPtr> calls;
+  std::vector<std::shared_ptr<BatchedReceive>> batches;
   {
     MutexLock lock(mu_);
     status_.update(cause);
     cause = status_;
     calls = calls_;  // each leaves when it has ended
+    batches = batches_;
   }
   local_.abort(cause);
+  for (const auto& batch : batches) {
+    if (batch) batch->cancel(cause);
+  }
   for (const CallPtr& call : calls) call->cancellation.cancel(cause);
 }
 
 bool StepRendezvous::waits_for(std::string_view task, std::uint64_t but_incarnation) const {
+  const auto is_lost = [&](std::string_view source, std::uint64_t incarnation) {
+    return source == task && (but_incarnation == 0 || incarnation != but_incarnation);
+  };
   MutexLock lock(mu_);
-  return std::any_of(calls_.begin(), calls_.end(), [&](const CallPtr& call) {
-    const bool kept = but_incarnation != 0 && call->incarnation == but_incarnation;
-    return call->task == task && !kept;
-  });
+  return std::any_of(calls_.begin(), calls_.end(),
+                     [&](const CallPtr& call) { return is_lost(call->task, call->incarnation); }) ||
+         std::any_of(batches_.begin(), batches_.end(), [&](const auto& batch) {
+           return batch && is_lost(batch->source().task, batch->source().incarnation) && batch->waits();
+         });
 }
 
 }  // namespace tutti::internal

@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "tutti/distributed/internal/batched_receive.h"
+#include "tutti/distributed/internal/received_values.h"
 #include "tutti/distributed/internal/request_ids.h"
 #include "tutti/distributed/worker_interface.h"
 #include "tutti/runtime/local_rendezvous.h"
@@ -23,7 +25,13 @@ class StepRendezvous : public Rendezvous, public std::enable_shared_from_this<St
     RequestIds* request_ids = nullptr;  // outlives it
     std::size_t limit_bytes = 0;        // of what waits here to be received
   };
+  // Calls what it is given, which ends waits of the step.
+  using Resume = std::function<void(const std::function<void()>&)>;
+
   explicit StepRendezvous(const Options& options) : options_(options), local_(options.limit_bytes) {}
+
+  // These will be received: those of one task are asked for together, from now on. Once, before what runs receives.
+  void expect(std::shared_ptr<const ReceivedValues> values, const Resume& resume);
 
   Status send(const std::string& key, Tensor value, bool dead) override;
   // An error of the other task's that is not derived gets that task's name.
@@ -40,7 +48,8 @@ class StepRendezvous : public Rendezvous, public std::enable_shared_from_this<St
   struct RemoteRecv;
   using CallPtr = std::shared_ptr<RemoteRecv>;
 
-  std::string_view source_of(std::string_view key) const;
+  // Null: not asked for together with others.
+  std::shared_ptr<BatchedReceive> batch_of(const std::string& key, std::size_t& index) const;
   void recv_remote(std::string task, const std::string& key, Cancellation& cancellation, Done done);
   Status enter(const CallPtr& call);
   void leave(const CallPtr& call);
@@ -51,6 +60,8 @@ class StepRendezvous : public Rendezvous, public std::enable_shared_from_this<St
   mutable Mutex mu_;
   Status status_ TUTTI_GUARDED_BY(mu_);
   std::vector<CallPtr> calls_ TUTTI_GUARDED_BY(mu_);
+  std::shared_ptr<const ReceivedValues> expected_ TUTTI_GUARDED_BY(mu_);
+  std::vector<std::shared_ptr<BatchedReceive>> batches_ TUTTI_GUARDED_BY(mu_);  // of its sources; null: none
 };
 
 }  // namespace tutti::internal

@@ -1,5 +1,7 @@
 #include "tutti/distributed/internal/step_table.h"
 
+#include <algorithm>
+
 #include "tutti/distributed/derived_status.h"
 
 namespace tutti::internal {
@@ -8,6 +10,20 @@ void Step::end(const Status& cause) {
   // In this order: what runs here reports the cause itself, and not what derives from it.
   cancellation_.cancel(cause);
   rendezvous_->abort(derived_from(task_, cause));
+}
+
+std::shared_ptr<AskedValues> Step::add_asked(std::int64_t first_request, std::size_t count) {
+  auto values = std::make_shared<AskedValues>(count, limit_bytes_);
+  MutexLock lock(mu_);
+  asked_.emplace_back(first_request, values);
+  return values;
+}
+
+std::shared_ptr<AskedValues> Step::find_asked(std::int64_t first_request) const {
+  MutexLock lock(mu_);
+  const auto found =
+      std::find_if(asked_.begin(), asked_.end(), [=](const auto& one) { return one.first == first_request; });
+  return found == asked_.end() ? nullptr : found->second;
 }
 
 bool Step::claim(const void* session) {

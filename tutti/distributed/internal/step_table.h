@@ -7,11 +7,13 @@
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "tutti/core/cancellation.h"
 #include "tutti/core/clock.h"
 #include "tutti/core/mutex.h"
+#include "tutti/distributed/internal/asked_values.h"
 #include "tutti/distributed/internal/step_rendezvous.h"
 
 namespace tutti::internal {
@@ -22,7 +24,10 @@ class Step {
   using Ended = std::function<void(Status)>;
 
   explicit Step(const StepRendezvous::Options& options)
-      : id_(options.step_id), task_(options.task), rendezvous_(std::make_shared<StepRendezvous>(options)) {}
+      : id_(options.step_id),
+        task_(options.task),
+        limit_bytes_(options.limit_bytes),
+        rendezvous_(std::make_shared<StepRendezvous>(options)) {}
 
   std::int64_t id() const { return id_; }
   StepRendezvous& rendezvous() { return *rendezvous_; }
@@ -30,6 +35,12 @@ class Step {
   Cancellation& cancellation() { return cancellation_; }
   // Ends it: what runs here with `cause`, what other tasks wait for with what derives from that.
   void end(const Status& cause);
+
+  // --- Values that other tasks ask for together. ---
+  // Kept under the number of the first request for them.
+  std::shared_ptr<AskedValues> add_asked(std::int64_t first_request, std::size_t count);
+  // Null: unknown.
+  std::shared_ptr<AskedValues> find_asked(std::int64_t first_request) const;
 
   // --- The graph that runs here for it: one, of one session. ---
   // True for the first, whose is to run it.
@@ -46,6 +57,7 @@ class Step {
  private:
   const std::int64_t id_;
   const std::string_view task_;
+  const std::size_t limit_bytes_;
   const std::shared_ptr<StepRendezvous> rendezvous_;
   Cancellation cancellation_;
 
@@ -54,6 +66,7 @@ class Step {
   bool run_ended_ TUTTI_GUARDED_BY(mu_) = false;
   Status run_status_ TUTTI_GUARDED_BY(mu_);
   std::vector<Ended> waiting_ TUTTI_GUARDED_BY(mu_);
+  std::vector<std::pair<std::int64_t, std::shared_ptr<AskedValues>>> asked_ TUTTI_GUARDED_BY(mu_);
 };
 
 // Thread-safe.

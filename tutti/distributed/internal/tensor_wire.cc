@@ -237,7 +237,9 @@ Result<Tensor> make_tensor(DType dtype, const Shape& shape) {
 // Whether a tensor may lie over the message's memory.
 bool may_borrow(const WireReader& content, DType dtype) {
   if (content.left() < kMinSharedBytes || !content.contiguous()) return false;
-  if (content.piece().bytes.size() / kMaxPieceOverTensor > content.left()) return false;
+  const Payload::Piece& piece = content.piece();
+  if (piece.bytes.size() / kMaxPieceOverTensor > content.left()) return false;
+  if (piece.lent && (content.left() < kMinLentTensorBytes || !is_differentiable(dtype))) return false;
   const std::string_view bytes = content.view();
   // Kernels assume no more than an element's alignment: a slice of a tensor has no better one.
   if (reinterpret_cast<std::uintptr_t>(bytes.data()) % dtype_size(dtype) != 0) return false;
@@ -271,9 +273,11 @@ Result<Tensor> read_typed(const WireReader& in, ExpansionBudget& budget) {
     return invalid_argument("TensorProto of ", in.left(),
                             " bytes without packed numbers: protobuf, which reads those, ", "ends at ", INT_MAX);
   }
+  // protobuf may read a byte twice, which must be the same one.
+  const bool in_place = in.contiguous() && (in.left() == 0 || !in.piece().lent);
   std::string copy;
-  if (!in.contiguous()) in.append_to(&copy);
-  const std::string_view bytes = in.contiguous() ? in.view() : std::string_view(copy);
+  if (!in_place) in.append_to(&copy);
+  const std::string_view bytes = in_place ? in.view() : std::string_view(copy);
   tensorflow::TensorProto proto;
   if (!proto.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
     return invalid_argument("TensorProto of ", bytes.size(), " bytes is malformed");

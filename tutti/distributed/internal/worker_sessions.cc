@@ -115,9 +115,11 @@ Result<std::string> WorkerSessions::add_graph(const WorkerSessionPtr& session, s
   if (session != default_ && (it == sessions_.end() || it->second != session)) {
     return aborted(task_, ": session ", printable(session->handle), " ended while a graph was registered");
   }
+  auto received = std::make_shared<const ReceivedValues>(task_, graph->received());
+  if (received->sources().empty()) received = nullptr;
   char handle[17];
   std::snprintf(handle, sizeof handle, "%016llx", static_cast<unsigned long long>(next_graph_++));
-  session->graphs.emplace(handle, std::move(graph));
+  session->graphs.emplace(handle, RegisteredGraph{std::move(graph), std::move(received)});
   return std::string(handle);
 }
 
@@ -131,12 +133,12 @@ Result<WorkerSessions::Part> WorkerSessions::find_graph(const Name& name, const 
   TUTTI_ASSIGN_OR_RETURN(WorkerSessionPtr session, find_locked(name));
   auto it = session->graphs.find(graph_handle);
   if (it == session->graphs.end()) return unknown_graph(graph_handle);
-  std::shared_ptr<const TaskGraph> graph = it->second;
-  return Part{std::move(session), std::move(graph)};
+  const RegisteredGraph& found = it->second;
+  return Part{session, found.graph, found.received};
 }
 
 Status WorkerSessions::remove_graph(const Name& name, const std::string& graph_handle) {
-  std::shared_ptr<const TaskGraph> graph;  // destroyed after the lock is gone
+  RegisteredGraph graph;  // destroyed after the lock is gone
   MutexLock lock(mu_);
   TUTTI_ASSIGN_OR_RETURN(WorkerSessionPtr session, find_locked(name));
   auto it = session->graphs.find(graph_handle);

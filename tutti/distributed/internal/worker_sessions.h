@@ -11,10 +11,16 @@
 #include <vector>
 
 #include "tutti/core/mutex.h"
+#include "tutti/distributed/internal/received_values.h"
 #include "tutti/distributed/messages.h"
 #include "tutti/runtime/task_session.h"
 
 namespace tutti::internal {
+
+struct RegisteredGraph {
+  std::shared_ptr<const TaskGraph> graph;
+  std::shared_ptr<const ReceivedValues> received;  // null: nothing that is known beforehand
+};
 
 // Constant but for `graphs`, which WorkerSessions guards, and `removed`.
 struct WorkerSession {
@@ -22,7 +28,7 @@ struct WorkerSession {
   std::string master_task;
   std::uint64_t master_incarnation = 0;
   std::unique_ptr<TaskSession> task;
-  std::unordered_map<std::string, std::shared_ptr<const TaskGraph>> graphs;
+  std::unordered_map<std::string, RegisteredGraph> graphs;
   // Set before the session's steps are ended. A step that was not yet the session's by then sees it when it has become
   // so: the lock on the step orders the two.
   std::atomic<bool> removed{false};
@@ -42,6 +48,7 @@ class WorkerSessions {
   struct Part {
     WorkerSessionPtr session;
     std::shared_ptr<const TaskGraph> graph;
+    std::shared_ptr<const ReceivedValues> received;  // may be null
   };
 
   WorkerSessions(std::string task, Make make) : task_(std::move(task)), make_(std::move(make)) {}

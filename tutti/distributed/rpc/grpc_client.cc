@@ -22,10 +22,10 @@ constexpr int kMostBackoffMs = 1000;
 constexpr int kConnectMs = 5000;
 // TensorFlow's servers hang up on who pings more often than every 5 minutes. That is for the kernel's idea of a
 // connection alone; tasks notice each other's death by their leases, much earlier.
-constexpr int kKeepaliveMs = 310'000;
-constexpr int kKeepaliveTimeoutMs = 20'000;
+constexpr int kClientKeepaliveMs = 310'000;
+constexpr int kClientKeepaliveTimeoutMs = 20'000;
 // Fewer and longer frames than HTTP/2's 16 KiB for tensors.
-constexpr int kFrameBytes = 1 << 20;
+constexpr int kClientFrameBytes = 1 << 20;
 // A peer's error text of 3 KiB may take three times as much in a header.
 constexpr int kMetadataBytes = 64 << 10;
 
@@ -36,9 +36,9 @@ grpc::ChannelArguments channel_arguments(std::size_t message_bytes) {
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kFirstBackoffMs);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kMostBackoffMs);
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kConnectMs);
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
-  arguments.SetInt(GRPC_ARG_HTTP2_MAX_FRAME_SIZE, kFrameBytes);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kClientKeepaliveMs);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kClientKeepaliveTimeoutMs);
+  arguments.SetInt(GRPC_ARG_HTTP2_MAX_FRAME_SIZE, kClientFrameBytes);
   arguments.SetInt(GRPC_ARG_MAX_METADATA_SIZE, kMetadataBytes);
   // Every channel its own connection, which goes with it; gRPC would share them all over the process.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
@@ -74,7 +74,8 @@ class GrpcClient::Impl {
  public:
   explicit Impl(Options options)
       : options_(std::move(options)),
-        state_(std::make_shared<ClientState>(options_.threads > 0 ? options_.threads : kThreads)) {}
+        state_(std::make_shared<ClientState>(options_.threads > 0 ? options_.threads : kThreads,
+                                             !options_.beside_server)) {}
   ~Impl() { state_->close(); }
 
   std::shared_ptr<Channel> channel(const std::string& address, const std::string& task) {

@@ -10,6 +10,7 @@
 #include "tutti/core/clock.h"
 #include "tutti/core/status.h"
 #include "tutti/distributed/security.h"
+#include "tutti/distributed/task_log.h"
 #include "tutti/transport/channel.h"
 
 namespace tutti {
@@ -21,7 +22,7 @@ struct GrpcServerOptions {
   // That wait for calls and handle them; 0: one a core, at least 4. As many again help when all but one are busy.
   int threads = 0;
   // Where refused peers are told of, one line at a time, once for each; null: standard error. Thread-safe.
-  std::function<void(const std::string& line)> log;
+  TaskLog log;
 };
 
 // Thread-safe.
@@ -51,6 +52,8 @@ class GrpcClient {
     SecurityOptions security;
     int threads = 0;  // that complete calls; 0: 2
     std::size_t message_bytes = std::size_t{2} << 30;
+    // A GrpcServer lives in this process as long, whose threads look after connections on which nothing is called.
+    bool beside_server = false;
   };
   explicit GrpcClient(Options options);
   ~GrpcClient();

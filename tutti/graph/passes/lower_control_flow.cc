@@ -15,7 +15,7 @@ namespace {
 
 // Branches that hold others twice each grow without bound otherwise; the rest stay whole.
 constexpr int kMaxLoweredNodes = 50'000;
-constexpr std::size_t kMaxDepth = 64;
+constexpr std::size_t kMaxCallDepth = 64;
 
 // What the bodies that are being lowered have in common.
 struct Nest {
@@ -60,7 +60,7 @@ class Lowerer {
   }
 
   bool may_grow(const Node& call) const {
-    if (nest_.within.size() >= kMaxDepth || nest_.nodes >= kMaxLoweredNodes) return false;
+    if (nest_.within.size() >= kMaxCallDepth || nest_.nodes >= kMaxLoweredNodes) return false;
     const std::vector<FunctionRef> functions = control_flow_functions(call);
     return std::none_of(functions.begin(), functions.end(), [this](const FunctionRef& function) {
       return std::find(nest_.within.begin(), nest_.within.end(), function.name) != nest_.within.end();

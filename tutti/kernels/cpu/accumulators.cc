@@ -27,14 +27,17 @@ class MakeAccumulator : public Kernel {
                                .shape = init.attr<PartialShape>("shape"),
                                .reduction = init.attr<std::string>("reduction_type") == "SUM"
                                                 ? AccumulatorReduction::kSum
-                                                : AccumulatorReduction::kMean};
+                                                : AccumulatorReduction::kMean,
+                               .ledger = {}};
     TUTTI_RETURN_IF_ERROR(A::create(options).status());  // so that bad attributes show here
     return std::unique_ptr<Kernel>(std::make_unique<MakeAccumulator>(std::move(slot), std::move(options), init));
   }
 
   Status compute(KernelContext& ctx) override {
     auto resource = slot_->get_or_create([&]() -> std::shared_ptr<Resource> {
-      auto made = A::create(options_);
+      AccumulatorOptions options = options_;
+      options.ledger = ledger_for(ctx, *slot_);
+      auto made = A::create(std::move(options));
       return made.ok() ? *made : nullptr;
     });
     // TensorFlow compares nothing else when a name is shared.
@@ -66,17 +69,50 @@ Result<std::int64_t> read_scalar(KernelContext& ctx, int i, std::string_view nam
   return read_integer(value, name);
 }
 
+// Who sends the gradients of a node, where it says so.
+Result<std::string> worker_of(const KernelInit& init) {
+  const auto attr = init.attrs.find(GradientLedger::kWorkerAttr);
+  const std::string* worker = attr != init.attrs.end() ? attr->second.get<std::string>() : nullptr;
+  if (worker == nullptr) return std::string();
+  TUTTI_RETURN_IF_ERROR(check_worker_name(*worker));
+  return *worker;
+}
+
+class DenseApply : public Kernel {
+ public:
+  explicit DenseApply(std::string worker) : worker_(std::move(worker)) {}
+  static Result<std::unique_ptr<Kernel>> create(const KernelInit& init) {
+    TUTTI_ASSIGN_OR_RETURN(std::string worker, worker_of(init));
+    return std::unique_ptr<Kernel>(std::make_unique<DenseApply>(std::move(worker)));
+  }
+  Status compute(KernelContext& ctx) override {
+    TUTTI_ASSIGN_OR_RETURN(const auto accumulator, input_accumulator<DenseAccumulator>(ctx));
+    TUTTI_ASSIGN_OR_RETURN(const std::int64_t local_step, read_scalar(ctx, 1, "local_step"));
+    return accumulator->apply_gradient(local_step, ctx.input(2), worker_);
+  }
+
+ private:
+  const std::string worker_;
+};
+
 class SparseApply : public Kernel {
  public:
-  explicit SparseApply(const KernelInit& init) : has_known_shape_(init.attr<bool>("has_known_shape")) {}
+  SparseApply(std::string worker, bool has_known_shape)
+      : worker_(std::move(worker)), has_known_shape_(has_known_shape) {}
+  static Result<std::unique_ptr<Kernel>> create(const KernelInit& init) {
+    TUTTI_ASSIGN_OR_RETURN(std::string worker, worker_of(init));
+    return std::unique_ptr<Kernel>(
+        std::make_unique<SparseApply>(std::move(worker), init.attr<bool>("has_known_shape")));
+  }
   Status compute(KernelContext& ctx) override {
     TUTTI_ASSIGN_OR_RETURN(const auto accumulator, input_accumulator<SparseAccumulator>(ctx));
     TUTTI_ASSIGN_OR_RETURN(const std::int64_t local_step, read_scalar(ctx, 1, "local_step"));
     return accumulator->apply_gradient(local_step, ctx.input(2), ctx.input(3),
-                                       has_known_shape_ ? ctx.input(4) : Tensor());
+                                       has_known_shape_ ? ctx.input(4) : Tensor(), worker_);
   }
 
  private:
+  const std::string worker_;
   const bool has_known_shape_;
 };
 
@@ -111,18 +147,13 @@ class Take : public AsyncKernel {
 
 KernelFactory accumulator_kernel() { return kernel_of<MakeAccumulator<DenseAccumulator>>(); }
 KernelFactory sparse_accumulator_kernel() { return kernel_of<MakeAccumulator<SparseAccumulator>>(); }
+KernelFactory accumulator_apply_kernel() { return kernel_of<DenseApply>(); }
 KernelFactory sparse_accumulator_apply_kernel() { return kernel_of<SparseApply>(); }
 
 KernelFactory accumulator_take_kernel() {
   return [](const KernelInit&) -> Result<std::unique_ptr<Kernel>> {
     return std::unique_ptr<Kernel>(std::make_unique<Take>());
   };
-}
-
-Status accumulator_apply(KernelContext& ctx) {
-  TUTTI_ASSIGN_OR_RETURN(const auto accumulator, input_accumulator<DenseAccumulator>(ctx));
-  TUTTI_ASSIGN_OR_RETURN(const std::int64_t local_step, read_scalar(ctx, 1, "local_step"));
-  return accumulator->apply_gradient(local_step, ctx.input(2));
 }
 
 Status accumulator_set_global_step(KernelContext& ctx) {

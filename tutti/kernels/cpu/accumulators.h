@@ -11,7 +11,8 @@ KernelFactory sparse_accumulator_kernel();
 // Of both kinds: outputs are the parts of the average.
 KernelFactory accumulator_take_kernel();
 
-Status accumulator_apply(KernelContext& ctx);
+// The worker that sends may name itself in the attribute GradientLedger::kWorkerAttr.
+KernelFactory accumulator_apply_kernel();
 KernelFactory sparse_accumulator_apply_kernel();
 Status accumulator_set_global_step(KernelContext& ctx);
 Status accumulator_num_accumulated(KernelContext& ctx);

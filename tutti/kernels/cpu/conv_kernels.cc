@@ -116,7 +116,7 @@ class BackpropFilterKernel : public ConvKernel {
 };
 
 template <typename K>
-KernelFactory factory(bool depthwise) {
+KernelFactory conv_factory(bool depthwise) {
   return [depthwise](const KernelInit& init) -> Result<std::unique_ptr<Kernel>> {
     TUTTI_ASSIGN_OR_RETURN(WindowAttrs attrs, read_window_attrs(init.attrs));
     return std::unique_ptr<Kernel>(std::make_unique<K>(init, attrs, depthwise));
@@ -170,8 +170,8 @@ Result<ConvShape> conv_shape(std::string_view op, const WindowAttrs& attrs, cons
   return shape;
 }
 
-KernelFactory conv_kernel(bool depthwise) { return factory<ForwardKernel>(depthwise); }
-KernelFactory conv_backprop_input_kernel(bool depthwise) { return factory<BackpropInputKernel>(depthwise); }
-KernelFactory conv_backprop_filter_kernel(bool depthwise) { return factory<BackpropFilterKernel>(depthwise); }
+KernelFactory conv_kernel(bool depthwise) { return conv_factory<ForwardKernel>(depthwise); }
+KernelFactory conv_backprop_input_kernel(bool depthwise) { return conv_factory<BackpropInputKernel>(depthwise); }
+KernelFactory conv_backprop_filter_kernel(bool depthwise) { return conv_factory<BackpropFilterKernel>(depthwise); }
 
 }  // namespace tutti::cpu

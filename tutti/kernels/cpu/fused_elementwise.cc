@@ -13,7 +13,7 @@ namespace tutti::cpu {
 namespace {
 
 // Elements of a block: with a dozen operands of 8 bytes it still fits the first two levels of cache.
-constexpr std::int64_t kBlock = 1024;
+constexpr std::int64_t kChainBlock = 1024;
 constexpr std::int64_t kNoOperand = INT64_MIN;
 
 const std::map<std::string_view, UnaryOp>& unary_ops() {
@@ -119,14 +119,14 @@ class FusedElementwise : public Kernel {
       sources[i] = {static_cast<const char*>(input.raw()), input.num_elements() == 1 && n != 1 ? 0 : 1};
     }
     TUTTI_ASSIGN_OR_RETURN(Tensor * output, context.allocate_output(0, *shape));
-    const std::int64_t scratch_bytes = num_blocks_ * kBlock * element_size_;
+    const std::int64_t scratch_bytes = num_blocks_ * kChainBlock * element_size_;
     const int pieces = parallel_pieces(context.team(), n, kElementGrain);
     TUTTI_ASSIGN_OR_RETURN(Tensor scratch, context.allocate_temp(DType::kInt8, Shape{scratch_bytes * pieces}));
     char* out = static_cast<char*>(output->raw());
     char* blocks = static_cast<char*>(scratch.raw());
     parallel_ranges(context.team(), n, kElementGrain, [&](int piece, std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; i += kBlock) {
-        run_block(sources, blocks + scratch_bytes * piece, out, i, std::min(kBlock, end - i));
+      for (std::int64_t i = begin; i < end; i += kChainBlock) {
+        run_block(sources, blocks + scratch_bytes * piece, out, i, std::min(kChainBlock, end - i));
       }
     });
     return {};
@@ -192,14 +192,14 @@ class FusedElementwise : public Kernel {
                  std::int64_t count) const {
     auto source_of = [&](std::int64_t operand) -> Source {
       if (operand < 0)
-        return {blocks + steps_[static_cast<std::size_t>(-1 - operand)].result * kBlock * element_size_, 1};
+        return {blocks + steps_[static_cast<std::size_t>(-1 - operand)].result * kChainBlock * element_size_, 1};
       const Source& source = sources[static_cast<std::size_t>(operand)];
       return {source.data + at * element_size_ * source.step, source.step};
     };
     for (std::size_t s = 0; s < steps_.size(); ++s) {
       const Step& step = steps_[s];
       const bool is_last = s + 1 == steps_.size();
-      void* result = is_last ? out + at * element_size_ : blocks + step.result * kBlock * element_size_;
+      void* result = is_last ? out + at * element_size_ : blocks + step.result * kChainBlock * element_size_;
       const Source a = source_of(step.a);
       if (step.b != kNoOperand) {
         const Source b = source_of(step.b);

@@ -11,7 +11,7 @@ namespace tutti::cpu {
 namespace {
 
 // Gathers below this many bytes run on the calling thread.
-constexpr std::int64_t kParallelBytes = 512 << 10;
+constexpr std::int64_t kParallelGatherBytes = 512 << 10;
 
 Status bad_index(const Shape& shape, std::int64_t position, std::int64_t value, std::int64_t limit) {
   std::string where;
@@ -35,12 +35,49 @@ std::int64_t first_bad_index(const Tensor& indices, std::int64_t limit) {
   return -1;
 }
 
+// Rows of a table lie anywhere in memory: asking for one this many rows before it is copied hides most of the wait.
+// Longer rows are fetched ahead by the hardware after their first lines.
+constexpr std::int64_t kRowsAhead = 12;
+constexpr std::size_t kBytesAhead = 256, kCacheLine = 64;
+
+template <typename E>
+void fetch_ahead(const E* row, std::int64_t count) {
+  const char* bytes = reinterpret_cast<const char*>(row);
+  const std::size_t end = std::min(static_cast<std::size_t>(count) * sizeof(E), kBytesAhead);
+  for (std::size_t at = 0; at < end; at += kCacheLine) __builtin_prefetch(bytes + at);
+}
+
 template <typename E>
 void copy_row(E* to, const E* from, std::int64_t count) {
   if (count == 1) {
     *to = *from;
   } else {
     std::copy_n(from, count, to);
+  }
+}
+
+// A gather copies blocks (batches times `outer` dimensions) of `picks` rows of `row` elements, out of `limit` each.
+struct GatherPlan {
+  std::int64_t outer, picks, limit, row;
+};
+
+// Copies places [begin, end) of the output; place p is row (block, pick) of it.
+template <typename E>
+void copy_places(const GatherPlan& plan, const Tensor& indices, const E* from, E* to, std::int64_t begin,
+                 std::int64_t end) {
+  for (std::int64_t place = begin; place < end;) {
+    const std::int64_t block = place / plan.picks, pick = place % plan.picks;
+    const std::int64_t count = std::min(plan.picks - pick, end - place);
+    const std::int64_t first = block / plan.outer * plan.picks + pick;
+    const E* rows = from + block * plan.limit * plan.row;
+    const auto source = [&](std::int64_t i) {
+      return rows + index_at(indices.raw(), indices.dtype(), first + i) * plan.row;
+    };
+    for (std::int64_t i = 0; i < count; ++i) {
+      if (i + kRowsAhead < count) fetch_ahead(source(i + kRowsAhead), plan.row);
+      copy_row(to + (place + i) * plan.row, source(i), plan.row);
+    }
+    place += count;
   }
 }
 
@@ -86,26 +123,17 @@ Status gather_rows(KernelContext& ctx, const Tensor& params, const Tensor& indic
   const std::int64_t batches = elements_before(params.shape(), batch);
   std::int64_t outer = 1;
   for (int d = batch; d < at; ++d) outer *= params.dim(d);
-  const std::int64_t row = elements_from(params.shape(), at + 1);
-  const std::int64_t picks = indices.num_elements() / batches;
+  const GatherPlan plan{outer, indices.num_elements() / batches, limit, elements_from(params.shape(), at + 1)};
   const std::int64_t bytes = static_cast<std::int64_t>(out->bytes());
   with_element(params.dtype(), [&]<typename E>(const E&) {
     const E* from = static_cast<const E*>(params.raw());
     E* to = static_cast<E*>(out->raw());
-    // Place p of the output is row (batch, outer, pick) of it.
-    const auto copy_places = [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t p = begin; p < end; ++p) {
-        const std::int64_t pick = p % picks;
-        const std::int64_t block = p / picks;  // batch * outer + position in outer
-        const std::int64_t index = index_at(indices.raw(), indices.dtype(), block / outer * picks + pick);
-        copy_row(to + p * row, from + (block * limit + index) * row, row);
-      }
-    };
-    const std::int64_t places = batches * outer * picks;
-    if (ctx.team().size() > 1 && bytes >= kParallelBytes) {
-      parallel_for(ctx.team(), places, std::max<std::int64_t>(1, places * (kParallelBytes / 2) / bytes), copy_places);
+    const auto copy = [&](std::int64_t begin, std::int64_t end) { copy_places(plan, indices, from, to, begin, end); };
+    const std::int64_t places = batches * outer * plan.picks;
+    if (ctx.team().size() > 1 && bytes >= kParallelGatherBytes) {
+      parallel_for(ctx.team(), places, std::max<std::int64_t>(1, places * (kParallelGatherBytes / 2) / bytes), copy);
     } else {
-      copy_places(0, places);
+      copy(0, places);
     }
   });
   return {};

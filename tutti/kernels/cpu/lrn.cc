@@ -86,7 +86,7 @@ class LrnKernel : public Kernel {
   const bool backward_;
 };
 
-KernelFactory factory(bool backward) {
+KernelFactory lrn_factory(bool backward) {
   return [backward](const KernelInit& init) -> Result<std::unique_ptr<Kernel>> {
     const std::int64_t radius = init.attr<std::int64_t>("depth_radius");
     if (radius < 0 || radius > std::numeric_limits<std::int32_t>::max()) {
@@ -98,7 +98,7 @@ KernelFactory factory(bool backward) {
 
 }  // namespace
 
-KernelFactory lrn_kernel() { return factory(false); }
-KernelFactory lrn_grad_kernel() { return factory(true); }
+KernelFactory lrn_kernel() { return lrn_factory(false); }
+KernelFactory lrn_grad_kernel() { return lrn_factory(true); }
 
 }  // namespace tutti::cpu

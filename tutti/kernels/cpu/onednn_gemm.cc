@@ -12,7 +12,7 @@ namespace tutti::cpu::internal {
 namespace {
 
 // A piece of a product has at least this many multiply-adds: waking a second thread costs about as much.
-constexpr double kPieceWork = 250'000;
+constexpr double kProductPieceWork = 250'000;
 // Pieces begin at multiples of a vector, so that no two threads write one cache line of an aligned row.
 constexpr std::int64_t kPieceUnit = 16;
 
@@ -37,7 +37,7 @@ Status onednn_gemm(const GemmShape& s, const float* a, const float* b, float* c,
   const std::int64_t size = by_rows ? s.m : s.n;
   // In double: three dimensions may overflow 64 bits.
   const double work = static_cast<double>(s.m) * static_cast<double>(s.n) * static_cast<double>(s.k);
-  const double grain = static_cast<double>(size) * kPieceWork / work;
+  const double grain = static_cast<double>(size) * kProductPieceWork / work;
   const std::int64_t units = (size + kPieceUnit - 1) / kPieceUnit;
   std::atomic<dnnl_status_t> failure = dnnl_success;
   parallel_for(team, units, static_cast<std::int64_t>(grain / kPieceUnit) + 1,

@@ -240,7 +240,7 @@ class AvgPoolGradKernel : public Kernel {
 
 using Make = std::unique_ptr<Kernel> (*)(PoolWindow, DType);
 
-KernelFactory factory(Make make) {
+KernelFactory pool_factory(Make make) {
   return [make](const KernelInit& init) -> Result<std::unique_ptr<Kernel>> {
     TUTTI_ASSIGN_OR_RETURN(PoolWindow window, PoolWindow::create(init));
     return make(std::move(window), init.output_types[0].dtype);
@@ -404,27 +404,27 @@ KernelFactory by_argmax(bool gather) {
 }  // namespace
 
 KernelFactory max_pool_kernel() {
-  return factory([](PoolWindow w, DType t) -> std::unique_ptr<Kernel> {
+  return pool_factory([](PoolWindow w, DType t) -> std::unique_ptr<Kernel> {
     return std::make_unique<PoolKernel>(std::move(w), t, false);
   });
 }
 KernelFactory avg_pool_kernel() {
-  return factory([](PoolWindow w, DType t) -> std::unique_ptr<Kernel> {
+  return pool_factory([](PoolWindow w, DType t) -> std::unique_ptr<Kernel> {
     return std::make_unique<PoolKernel>(std::move(w), t, true);
   });
 }
 KernelFactory max_pool_grad_kernel() {
-  return factory([](PoolWindow w, DType t) -> std::unique_ptr<Kernel> {
+  return pool_factory([](PoolWindow w, DType t) -> std::unique_ptr<Kernel> {
     return std::make_unique<MaxPoolGradKernel>(std::move(w), t, false);
   });
 }
 KernelFactory max_pool_grad_grad_kernel() {
-  return factory([](PoolWindow w, DType t) -> std::unique_ptr<Kernel> {
+  return pool_factory([](PoolWindow w, DType t) -> std::unique_ptr<Kernel> {
     return std::make_unique<MaxPoolGradKernel>(std::move(w), t, true);
   });
 }
 KernelFactory avg_pool_grad_kernel() {
-  return factory([](PoolWindow w, DType t) -> std::unique_ptr<Kernel> {
+  return pool_factory([](PoolWindow w, DType t) -> std::unique_ptr<Kernel> {
     return std::make_unique<AvgPoolGradKernel>(std::move(w), t);
   });
 }

@@ -9,7 +9,7 @@ namespace tutti::cpu {
 namespace {
 
 // Coordinates as rows of a matrix; a vector has one a row, a scalar is one row of one.
-struct Coordinates {
+struct SparseRows {
   const Tensor& indices;
   std::int64_t rows;
   std::int64_t depth;
@@ -32,7 +32,7 @@ struct Coordinates {
   }
 };
 
-Status check_order(const Coordinates& c) {
+Status check_order(const SparseRows& c) {
   for (std::int64_t row = 1; row < c.rows; ++row) {
     const int order = c.compare_with_previous(row);
     if (order < 0) {
@@ -46,7 +46,7 @@ Status check_order(const Coordinates& c) {
 }
 
 // The element that each row of coordinates means.
-Result<std::vector<std::int64_t>> offsets_of(const Coordinates& c, const Shape& shape) {
+Result<std::vector<std::int64_t>> offsets_of(const SparseRows& c, const Shape& shape) {
   std::vector<std::int64_t> offsets(static_cast<std::size_t>(c.rows));
   for (std::int64_t row = 0; row < c.rows; ++row) {
     std::int64_t offset = 0;
@@ -71,7 +71,7 @@ class SparseToDense : public Kernel {
     if (indices.rank() > 2) {
       return invalid_argument("sparse_indices should be a scalar, vector, or matrix, got shape ", indices.shape());
     }
-    const Coordinates c{indices, indices.rank() > 0 ? indices.dim(0) : 1, indices.rank() > 1 ? indices.dim(1) : 1};
+    const SparseRows c{indices, indices.rank() > 0 ? indices.dim(0) : 1, indices.rank() > 1 ? indices.dim(1) : 1};
     if (ctx.input(1).rank() != 1) {
       return invalid_argument("output_shape must be rank 1, got shape ", ctx.input(1).shape());
     }

@@ -14,7 +14,7 @@ namespace {
 // Tiles of a transposition: 16 x 16 elements keep the lines that are read in the first-level cache.
 constexpr std::int64_t kTile = 16;
 // Copies below this run on the calling thread: waking another costs as much as moving this many bytes.
-constexpr std::int64_t kParallelBytes = 512 << 10;
+constexpr std::int64_t kParallelCopyBytes = 512 << 10;
 
 }  // namespace
 
@@ -118,13 +118,13 @@ void StridedCopy::run(DType dtype, void* to, const void* from, Team& team) {
   with_element(dtype, [&]<typename E>(const E&) {
     E* typed_to = static_cast<E*>(to);
     const E* typed_from = static_cast<const E*>(from);
-    if (team.size() <= 1 || bytes < kParallelBytes || count_ == 0) {
+    if (team.size() <= 1 || bytes < kParallelCopyBytes || count_ == 0) {
       LoopRunner<E>::nest(loops_.data(), count_, transposing, typed_to, typed_from);
       return;
     }
     const Loop outermost = loops_[0];
     const std::int64_t grain =
-        std::max<std::int64_t>(1, kParallelBytes / 2 / std::max<std::int64_t>(1, bytes / outermost.size));
+        std::max<std::int64_t>(1, kParallelCopyBytes / 2 / std::max<std::int64_t>(1, bytes / outermost.size));
     parallel_for(team, outermost.size, grain, [&](std::int64_t begin, std::int64_t end) {
       std::array<Loop, kMaxLoops> part;
       std::copy_n(loops_.begin(), count_, part.begin());

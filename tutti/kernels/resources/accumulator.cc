@@ -2,9 +2,9 @@
 
 #include <utility>
 
-#include "tutti/kernels/cpu/convert.h"
 #include "tutti/kernels/cpu/element.h"
 #include "tutti/kernels/cpu/elementwise.h"
+#include "tutti/kernels/resources/internal/gradient_math.h"
 
 namespace tutti {
 
@@ -12,14 +12,6 @@ namespace {
 
 using cpu::BinaryFunction;
 using cpu::BinaryOp;
-
-// values[0..n) /= count, in the values' own type.
-void divide(DType dtype, void* values, std::int64_t n, std::int64_t count) {
-  const Tensor divisor = Tensor::scalar(static_cast<double>(count));
-  Tensor converted(dtype, {});
-  cpu::find_convert(DType::kDouble, dtype)(divisor.raw(), converted.raw(), 1);
-  BinaryFunction::find(BinaryOp::kDiv, dtype)(values, converted.raw(), values, n, 1, 0);
-}
 
 Status check_dtype(const AccumulatorOptions& options) {
   if (is_floating(options.dtype)) return {};
@@ -50,14 +42,20 @@ struct Accumulator::Waiter {
 
 Accumulator::~Accumulator() = default;
 
-Status Accumulator::apply(std::int64_t local_step, const Parts& gradient) {
+Status Accumulator::apply(std::int64_t local_step, const Parts& gradient, std::string_view worker) {
   std::vector<WaiterPtr> finished;
+  bool stale = false;
   {
     MutexLock lock(mu_);
-    if (local_step < global_step_) return {};
-    TUTTI_RETURN_IF_ERROR(add(gradient, count_));
-    ++count_;
-    serve(&finished);
+    stale = local_step < global_step_;
+    if (!stale) {
+      TUTTI_RETURN_IF_ERROR(add(gradient, count_));
+      ++count_;
+      serve(&finished);
+    }
+  }
+  if (options_.ledger) {
+    options_.ledger->count(worker, options_.name, stale ? GradientFate::kStale : GradientFate::kApplied);
   }
   answer(finished);
   return {};
@@ -169,9 +167,9 @@ Result<std::shared_ptr<DenseAccumulator>> DenseAccumulator::create(AccumulatorOp
   return std::shared_ptr<DenseAccumulator>(new DenseAccumulator(std::move(options)));
 }
 
-Status DenseAccumulator::apply_gradient(std::int64_t local_step, const Tensor& gradient) {
+Status DenseAccumulator::apply_gradient(std::int64_t local_step, const Tensor& gradient, std::string_view worker) {
   TUTTI_RETURN_IF_ERROR(check_gradient_dtype(options_, gradient));
-  return apply(local_step, {gradient});
+  return apply(local_step, {gradient}, worker);
 }
 
 Status DenseAccumulator::add(const Parts& gradient, std::int64_t count) {
@@ -187,12 +185,13 @@ Status DenseAccumulator::add(const Parts& gradient, std::int64_t count) {
     TUTTI_ASSIGN_OR_RETURN(sum_, value.clone());
     return {};
   }
-  BinaryFunction::find(BinaryOp::kAdd, value.dtype())(sum_.raw(), value.raw(), sum_.raw(), value.num_elements(), 1, 1);
+  add_to_sum(value.dtype(), sum_.raw(), value.raw(), value.num_elements());
   return {};
 }
 
 Result<Accumulator::Parts> DenseAccumulator::drain(std::int64_t count) {
-  if (options_.reduction == AccumulatorReduction::kMean) divide(sum_.dtype(), sum_.raw(), sum_.num_elements(), count);
+  if (options_.reduction == AccumulatorReduction::kMean)
+    divide_by_count(sum_.dtype(), sum_.raw(), sum_.num_elements(), count);
   return Parts{std::exchange(sum_, Tensor())};
 }
 
@@ -208,12 +207,12 @@ Result<std::shared_ptr<SparseAccumulator>> SparseAccumulator::create(Accumulator
 }
 
 Status SparseAccumulator::apply_gradient(std::int64_t local_step, const Tensor& indices, const Tensor& values,
-                                         const Tensor& dense_shape) {
+                                         const Tensor& dense_shape, std::string_view worker) {
   TUTTI_RETURN_IF_ERROR(check_gradient_dtype(options_, values));
   if (indices.dtype() != DType::kInt64 || (dense_shape.has_value() && dense_shape.dtype() != DType::kInt64)) {
     return invalid_argument("indices and shape of a sparse gradient must be int64");
   }
-  return apply(local_step, {indices, values, dense_shape});
+  return apply(local_step, {indices, values, dense_shape}, worker);
 }
 
 Status SparseAccumulator::check_against_declared(const Tensor& indices, const Tensor& dense_shape) const {
@@ -330,8 +329,9 @@ Result<Accumulator::Parts> SparseAccumulator::drain(std::int64_t) {
   const std::int64_t row_size = cpu::elements_from(values.shape(), 1);
   for (std::size_t r = 0; options_.reduction == AccumulatorReduction::kMean && r < indices_.size(); ++r) {
     if (row_counts_[r] == 1) continue;
-    divide(values.dtype(), cpu::at_element(values.dtype(), values.raw(), static_cast<std::int64_t>(r) * row_size),
-           row_size, row_counts_[r]);
+    divide_by_count(values.dtype(),
+                    cpu::at_element(values.dtype(), values.raw(), static_cast<std::int64_t>(r) * row_size), row_size,
+                    row_counts_[r]);
   }
   std::vector<std::int64_t> shape(values.shape().dims().begin(), values.shape().dims().end());
   shape[0] = options_.shape.rank() > 0 ? options_.shape.dim(0) : -1;

@@ -6,6 +6,7 @@
 #include <list>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tutti/core/cancellation.h"
@@ -13,6 +14,7 @@
 #include "tutti/core/resource_handle.h"
 #include "tutti/core/status.h"
 #include "tutti/core/tensor.h"
+#include "tutti/kernels/resources/gradient_ledger.h"
 #include "tutti/kernels/resources/waiting_room.h"
 
 namespace tutti {
@@ -24,6 +26,7 @@ struct AccumulatorOptions {
   DType dtype = DType::kFloat;
   PartialShape shape;  // of the gradients, as far as known
   AccumulatorReduction reduction = AccumulatorReduction::kMean;
+  std::shared_ptr<GradientLedger> ledger;  // null: nobody counts
 };
 
 // What dense and sparse accumulators share: the count, the current global step (0 at first), who waits.
@@ -57,8 +60,8 @@ class Accumulator : public Resource, public WaitingRoom, public std::enable_shar
  protected:
   explicit Accumulator(AccumulatorOptions options) : options_(std::move(options)) {}
 
-  // Adds the parts of one gradient and serves who waits, unless the gradient is stale.
-  Status apply(std::int64_t local_step, const Parts& gradient);
+  // Adds the parts of one gradient and serves who waits, unless the gradient is stale. `worker`: for the ledger.
+  Status apply(std::int64_t local_step, const Parts& gradient, std::string_view worker);
 
   // Adds a gradient to `count` others, or starts with it. An error leaves everything as it was.
   virtual Status add(const Parts& gradient, std::int64_t count) = 0;
@@ -91,7 +94,7 @@ class DenseAccumulator : public Accumulator {
   static Result<std::shared_ptr<DenseAccumulator>> create(AccumulatorOptions options);
 
   // kInvalidArgument "Shape mismatch: expected S, got S".
-  Status apply_gradient(std::int64_t local_step, const Tensor& gradient);
+  Status apply_gradient(std::int64_t local_step, const Tensor& gradient, std::string_view worker = "");
   std::string debug_string() const override;
 
  protected:
@@ -111,8 +114,8 @@ class SparseAccumulator : public Accumulator {
 
   // indices: int64 vector; values: one row for each; dense_shape: int64, or without a value where nobody knows it.
   // kInvalidArgument when they do not fit each other, the declared shape or what is there already.
-  Status apply_gradient(std::int64_t local_step, const Tensor& indices, const Tensor& values,
-                        const Tensor& dense_shape);
+  Status apply_gradient(std::int64_t local_step, const Tensor& indices, const Tensor& values, const Tensor& dense_shape,
+                        std::string_view worker = "");
   // Gives {indices, values, shape}; the first dimension of the shape is -1 when it was not declared.
   std::string debug_string() const override;
 

@@ -11,7 +11,7 @@ namespace tutti {
 
 namespace {
 enum class Kind { kEnqueue, kDequeue, kClose };
-enum class Phase {
+enum class AttemptPhase {
   kNew,        // not in a line yet
   kWaiting,    // in a line
   kFinished,   // taken out of it; whoever did that answers
@@ -29,7 +29,7 @@ Status cancelled_error(Kind kind) {
 // thread that finished it.
 struct Queue::Attempt {
   Kind kind;
-  Phase phase = Phase::kNew;
+  AttemptPhase phase = AttemptPhase::kNew;
   Cancellation* cancellation = nullptr;
   Cancellation::Token token = 0;
   Status status;
@@ -286,14 +286,14 @@ void Queue::close(bool cancel_pending_enqueues, Cancellation& cancellation, Enqu
     MutexLock lock(mu_);
     closed_ = true;
     for (AttemptPtr& waiting : enqueues_) {
-      waiting->phase = Phase::kFinished;
+      waiting->phase = AttemptPhase::kFinished;
       if (waiting->kind == Kind::kEnqueue) waiting->status = cancelled_error(Kind::kEnqueue);
       finished.push_back(std::move(waiting));
     }
     enqueues_.clear();
     serve(&finished);
   }
-  attempt->phase = Phase::kFinished;
+  attempt->phase = AttemptPhase::kFinished;
   finished.push_back(attempt);
   finish(std::move(finished));
 }
@@ -318,15 +318,15 @@ void Queue::submit(const AttemptPtr& attempt, Cancellation& cancellation) {
   std::vector<AttemptPtr> finished;
   {
     MutexLock lock(mu_);
-    const bool cancelled_already = attempt->phase == Phase::kCancelled || token == 0;
+    const bool cancelled_already = attempt->phase == AttemptPhase::kCancelled || token == 0;
     attempt->cancellation = &cancellation;
     attempt->token = token;
     if (cancelled_already || abandoned_) {
-      attempt->phase = Phase::kFinished;
+      attempt->phase = AttemptPhase::kFinished;
       attempt->status = cancelled_already ? cancelled_error(attempt->kind) : abandoned_error();
       finished.push_back(attempt);
     } else {
-      attempt->phase = Phase::kWaiting;
+      attempt->phase = AttemptPhase::kWaiting;
       (attempt->kind == Kind::kDequeue ? dequeues_ : enqueues_).push_back(attempt);
       serve(&finished);
     }
@@ -338,9 +338,9 @@ void Queue::cancel(const AttemptPtr& attempt) {
   std::vector<AttemptPtr> finished;
   {
     MutexLock lock(mu_);
-    if (attempt->phase == Phase::kNew) attempt->phase = Phase::kCancelled;
-    if (attempt->phase != Phase::kWaiting) return;
-    attempt->phase = Phase::kFinished;
+    if (attempt->phase == AttemptPhase::kNew) attempt->phase = AttemptPhase::kCancelled;
+    if (attempt->phase != AttemptPhase::kWaiting) return;
+    attempt->phase = AttemptPhase::kFinished;
     attempt->status = cancelled_error(attempt->kind);
     give_back(*attempt);
     (attempt->kind == Kind::kDequeue ? dequeues_ : enqueues_).remove(attempt);
@@ -357,7 +357,7 @@ void Queue::abandon() {
     abandoned_ = true;
     for (Line* line : {&enqueues_, &dequeues_}) {
       for (AttemptPtr& attempt : *line) {
-        attempt->phase = Phase::kFinished;
+        attempt->phase = AttemptPhase::kFinished;
         attempt->status = abandoned_error();
         finished.push_back(std::move(attempt));
       }
@@ -416,7 +416,7 @@ bool Queue::serve_line(Line& line, std::vector<AttemptPtr>* finished) {
     Attempt& first = *line.front();
     const bool done = first.kind == Kind::kDequeue ? serve_dequeue(first) : serve_enqueue(first);
     if (!done) break;
-    first.phase = Phase::kFinished;
+    first.phase = AttemptPhase::kFinished;
     finished->push_back(std::move(line.front()));
     line.pop_front();
     any = true;

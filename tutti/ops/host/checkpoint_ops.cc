@@ -73,7 +73,7 @@ Status restore_slice_shape(ShapeContext& c) {
   return spec ? set_restored(c, 0, spec->scalar<std::string>()) : Status();
 }
 
-Status merge_shape(ShapeContext& c) {
+Status merge_checkpoints_shape(ShapeContext& c) {
   TUTTI_RETURN_IF_ERROR(c.with_rank(0, 1).status());
   return c.with_rank(1, 0).status();
 }
@@ -97,7 +97,7 @@ void register_checkpoint_ops(OpTable& ops) {
   ops.add(saver_row("RestoreV2", "prefix: string, tensor_names: string, shape_and_slices: string -> tensors: dtypes",
                     "dtypes: list(type) >= 1", restore_v2_shape, restore_v2_kernel()));
   ops.add(saver_row("MergeV2Checkpoints", "checkpoint_prefixes: string, destination_prefix: string ->",
-                    "delete_old_dirs: bool = true; allow_missing_files: bool = false", merge_shape,
+                    "delete_old_dirs: bool = true; allow_missing_files: bool = false", merge_checkpoints_shape,
                     merge_v2_checkpoints_kernel()));
   ops.add(name_row("ShardedFilename", "basename: string, shard: int32, num_shards: int32 -> filename: string",
                    sharded_filename));

@@ -24,7 +24,7 @@ Output int_scalar(Graph& graph, std::int64_t value, DType dtype = DType::kInt32)
   return constant(graph, value, dtype);
 }
 
-Output cast(Output x, DType dtype) { return x.dtype() == dtype ? x : op1("Cast", {x}, {{"DstT", dtype}}); }
+Output as_type(Output x, DType dtype) { return x.dtype() == dtype ? x : op1("Cast", {x}, {{"DstT", dtype}}); }
 
 bool fits(const PartialShape& shape, DType dtype) {
   if (!shape.fully_known()) return false;
@@ -114,7 +114,7 @@ void split_joined(GradContext& c, int first, int count, Output axis) {
     c.set(first, c.grad());
     return;
   }
-  std::vector<Output> inputs{cast(axis, DType::kInt32)};
+  std::vector<Output> inputs{as_type(axis, DType::kInt32)};
   bool all_known = true;
   for (int i = 0; i < count; ++i) all_known &= fits(c.input(first + i).shape(), DType::kInt32);
   std::vector<Output> values;
@@ -187,8 +187,8 @@ void strided_slice_gradient(GradContext& c) {
   // The gradient op knows no int16.
   const DType dtype = c.input(1).dtype() == DType::kInt64 ? DType::kInt64 : DType::kInt32;
   c.set(0, op1("StridedSliceGrad",
-               {shape_value(c.input(0), dtype), cast(c.input(1), dtype), cast(c.input(2), dtype),
-                cast(c.input(3), dtype), c.grad()},
+               {shape_value(c.input(0), dtype), as_type(c.input(1), dtype), as_type(c.input(2), dtype),
+                as_type(c.input(3), dtype), c.grad()},
                mask_attrs(c)));
 }
 
@@ -253,7 +253,7 @@ Output gather_along_axis_grad(GradContext& c, Output axis) {
   Output rank_of_params = rank(params);
   Output zero = int_scalar(graph, 0);
   Output one = int_scalar(graph, 1);
-  axis = op1("FloorMod", {cast(axis, DType::kInt32), rank_of_params});
+  axis = op1("FloorMod", {as_type(axis, DType::kInt32), rank_of_params});
   Output axis_vector = reshape(axis, {1});
   Output outer = part_of(params_shape, {0}, axis_vector);
   Output inner_begin = op1("AddV2", {axis_vector, ints(graph, {1}, DType::kInt32)});
@@ -277,7 +277,7 @@ Output batched_axis_grad(GradContext& c, std::int64_t batch_dims) {
   Output params_shape = shape_value(c.input(0));
   Output rank_of_params = rank(c.input(0));
   Output zero = int_scalar(graph, 0), one = int_scalar(graph, 1), batch = int_scalar(graph, batch_dims);
-  Output axis = op1("FloorMod", {cast(c.input(2), DType::kInt32), rank_of_params});
+  Output axis = op1("FloorMod", {as_type(c.input(2), DType::kInt32), rank_of_params});
   Output behind = op1("AddV2", {axis, one});
   Output axis_vector = reshape(axis, {1}), behind_vector = reshape(behind, {1});
 
@@ -303,8 +303,8 @@ Output batched_rows_sum(Output grad, Output indices, Output params_shape, std::i
   Output starts = op1("Mul", {range(int_scalar(graph, 0), batches, int_scalar(graph, 1)), table_rows});
   // Not -1: that cannot be told when there are no batches.
   Output count = op1("Prod", {part_of(shape_value(indices), {batch_dims}, {-1}), int_scalar(graph, 0)});
-  Output by_batch = reshape(cast(indices, index_type), stack({batches, count}));
-  Output global = reshape(op1("AddV2", {by_batch, cast(expand_dims(starts, 1), index_type)}), {-1});
+  Output by_batch = reshape(as_type(indices, index_type), stack({batches, count}));
+  Output global = reshape(op1("AddV2", {by_batch, as_type(expand_dims(starts, 1), index_type)}), {-1});
   Output row = part_of(params_shape, {batch_dims + 1}, {-1});
   Output values = reshape(grad, concat({reshape(size(indices), {1}), row}, 0));
   Output total = op1("Mul", {batches, table_rows});
@@ -344,7 +344,7 @@ void gather_nd_grad(GradContext& c) {
     return;
   }
   const DType shape_type = index_type == DType::kInt16 ? DType::kInt32 : index_type;
-  c.set(0, scatter_nd(cast(indices, shape_type), c.grad(), shape_value(params, shape_type)));
+  c.set(0, scatter_nd(as_type(indices, shape_type), c.grad(), shape_value(params, shape_type)));
 }
 
 void scatter_nd_grad(GradContext& c) { c.set(1, gather_nd(c.grad(), c.input(0))); }

@@ -16,7 +16,7 @@ using Dims = std::vector<std::int64_t>;
 
 // --- Shapes. A kernel checks again what is known only then. ---
 
-std::optional<Dims> constant_ints(const ShapeContext& c, int input) {
+std::optional<Dims> constant_dims(const ShapeContext& c, int input) {
   const std::optional<Tensor> value = c.constant(input);
   if (!value || !kIndexTypes.contains(value->dtype())) return std::nullopt;
   Dims values;
@@ -88,8 +88,8 @@ Status blocks_nd_shape(ShapeContext& c, bool to_batch) {
   TUTTI_ASSIGN_OR_RETURN(const PartialShape block_dims, c.with_rank(1, 1));
   TUTTI_ASSIGN_OR_RETURN(const PartialShape side_dims, c.with_rank(2, 2));
   TUTTI_RETURN_IF_ERROR(side_dims.merge(PartialShape{block_dims.dim(0), 2}).status());
-  const std::optional<Dims> block = constant_ints(c, 1);
-  if (block) return blocks_shape(c, *block, constant_ints(c, 2), to_batch);
+  const std::optional<Dims> block = constant_dims(c, 1);
+  if (block) return blocks_shape(c, *block, constant_dims(c, 2), to_batch);
   if (c.input(0).has_rank()) {
     PartialShape shape = c.input(0);
     const int count = block_dims.dim(0) == kUnknownDim ? shape.rank() - 1 : static_cast<int>(block_dims.dim(0));
@@ -109,7 +109,7 @@ Status square_blocks_shape(ShapeContext& c, bool to_batch) {
     c.set_output(0, PartialShape::unknown_of_rank(4));
     return {};
   }
-  return blocks_shape(c, {size, size}, constant_ints(c, 1), to_batch);
+  return blocks_shape(c, {size, size}, constant_dims(c, 1), to_batch);
 }
 
 Status depth_shape(ShapeContext& c, bool to_depth) {

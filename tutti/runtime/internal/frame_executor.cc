@@ -29,6 +29,7 @@
 #include "tutti/core/flush_denormals.h"
 #include "tutti/kernels/cpu/string_hash.h"
 #include "tutti/runtime/internal/node_table.h"
+#include "tutti/runtime/internal/resume.h"
 #include "tutti/runtime/step_stats.h"
 
 namespace tutti::internal {
@@ -48,7 +49,7 @@ struct OutEdge {
   int input = kControl;   // of `to`, or kControl
 };
 
-struct Item {
+struct ReadyItem {
   Role role = Role::kPlain;
   bool ignores_dead_control = false;
   bool is_transfer = false;
@@ -144,7 +145,7 @@ class FrameExecutable : public Executable {
 
   NodeTable table_;
   ThreadPool* const pool_;
-  std::vector<Item> items_;
+  std::vector<ReadyItem> items_;
   std::vector<FrameDef> frames_;
   std::map<std::pair<int, std::string>, int> frame_by_name_;
   std::vector<int> sources_;  // items without inputs, in the root frame
@@ -175,7 +176,7 @@ Result<int> FrameExecutable::frame_of_inputs(std::size_t i) {
   int frame = -1;
   auto visit = [&](int from) -> Status {
     if (from >= static_cast<int>(i)) return {};  // a back edge
-    const Item& source = items_[from];
+    const ReadyItem& source = items_[from];
     int out = source.frame;
     if (source.role == Role::kEnter) out = source.child_frame;
     if (source.role == Role::kExit) out = frames_[source.frame].parent;
@@ -216,7 +217,7 @@ Status FrameExecutable::assign_frames() {
   std::size_t most_inputs = 0;
   for (std::size_t i = 0; i < items_.size(); ++i) {
     const Node& node = *table_.items[i].node;
-    Item& item = items_[i];
+    ReadyItem& item = items_[i];
     item.role = role_of(node);
     item.ignores_dead_control = node.op().has(kIgnoresDeadControl);
     item.is_transfer = node.op().has(kTransfer);
@@ -251,7 +252,7 @@ Status FrameExecutable::assign_frames() {
 Status FrameExecutable::check_back_edges() const {
   for (std::size_t i = 0; i < items_.size(); ++i) {
     for (const InputEdge& edge : table_.inputs[i]) {
-      const Item& source = items_[edge.from];
+      const ReadyItem& source = items_[edge.from];
       if (source.role != Role::kNextIteration || source.frame == items_[i].frame) continue;
       return invalid_argument(table_.items[i].node->describe(), ", in ", describe_frame(items_[i].frame),
                               ", continues ", table_.items[edge.from].node->describe(), ", which is in ",
@@ -263,7 +264,7 @@ Status FrameExecutable::check_back_edges() const {
 
 void FrameExecutable::connect() {
   for (std::size_t i = 0; i < items_.size(); ++i) {
-    Item& item = items_[i];
+    ReadyItem& item = items_[i];
     const auto& inputs = table_.inputs[i];
     for (std::size_t k = 0; k < inputs.size(); ++k) {
       items_[inputs[k].from].outs.push_back({static_cast<int>(i), inputs[k].output, static_cast<int>(k)});
@@ -315,9 +316,9 @@ class FrameExecution {
   Status read_inputs(const Ready& ready);
   bool is_dead_node(const Ready& ready) const;
   void end_item(const Ready& ready, std::vector<Value>& outputs);
-  void propagate(Iteration& iteration, const Item& item, std::vector<Value>& outputs, bool dead);
+  void propagate(Iteration& iteration, const ReadyItem& item, std::vector<Value>& outputs, bool dead);
   void deliver(Iteration& iteration, Token token);
-  void deliver_merge(Iteration& iteration, const Item& item, Token token);
+  void deliver_merge(Iteration& iteration, const ReadyItem& item, Token token);
   void make_ready(Iteration& iteration, int item);
   Frame& child_of(Iteration& iteration, int def);
   Iteration& open_iteration(Frame& frame);
@@ -393,7 +394,7 @@ void FrameExecution::drive() {
 }
 
 bool FrameExecution::is_dead_node(const Ready& ready) const {
-  const Item& item = plan_.items_[ready.item];
+  const ReadyItem& item = plan_.items_[ready.item];
   if (item.role == Role::kMerge) return ready.iteration->taken[item.local] == 0;
   return ready.iteration->dead[item.local] != 0;
 }
@@ -413,7 +414,7 @@ void FrameExecution::run_ready(const Ready& ready) {
 }
 
 Status FrameExecution::read_inputs(const Ready& ready) {
-  const Item& item = plan_.items_[ready.item];
+  const ReadyItem& item = plan_.items_[ready.item];
   for (std::size_t k = 0; k < item.reads.size(); ++k) {
     if (!item.reads[k]) continue;
     Value& value = ready.iteration->values[item.input_index[k]];
@@ -426,7 +427,7 @@ Status FrameExecution::read_inputs(const Ready& ready) {
 
 Status FrameExecution::run_kernel(const Ready& ready, std::vector<Value>& outputs, bool& pending) {
   const FlushDenormals flush;
-  const Item& item = plan_.items_[ready.item];
+  const ReadyItem& item = plan_.items_[ready.item];
   const NodeItem& node = plan_.table_.items[ready.item];
   TUTTI_RETURN_IF_ERROR(read_inputs(ready));
   std::vector<Value>& values = ready.iteration->values;
@@ -470,13 +471,13 @@ Status FrameExecution::run_kernel(const Ready& ready, std::vector<Value>& output
       drive_on = !driving_;
       driving_ = true;
     }
-    if (drive_on) plan_.pool_->schedule([this] { drive(); });
+    if (drive_on) resume(*plan_.pool_, [this] { drive(); });
   });
   return {};
 }
 
 void FrameExecution::end_item(const Ready& ready, std::vector<Value>& outputs) {
-  const Item& item = plan_.items_[ready.item];
+  const ReadyItem& item = plan_.items_[ready.item];
   Iteration& iteration = *ready.iteration;
   bool dead = is_dead_node(ready);
   if (item.is_transfer) {  // a receive is dead when its value is, and its value when it is
@@ -488,7 +489,7 @@ void FrameExecution::end_item(const Ready& ready, std::vector<Value>& outputs) {
   release(iteration);
 }
 
-void FrameExecution::propagate(Iteration& iteration, const Item& item, std::vector<Value>& outputs, bool dead) {
+void FrameExecution::propagate(Iteration& iteration, const ReadyItem& item, std::vector<Value>& outputs, bool dead) {
   if (item.role == Role::kExit) {
     if (dead) return;  // told to the parent when the frame ends
     Frame& frame = *iteration.frame;
@@ -532,7 +533,7 @@ void FrameExecution::propagate(Iteration& iteration, const Item& item, std::vect
 }
 
 void FrameExecution::deliver(Iteration& iteration, Token token) {
-  const Item& item = plan_.items_[token.to];
+  const ReadyItem& item = plan_.items_[token.to];
   if (item.role == Role::kMerge) return deliver_merge(iteration, item, std::move(token));
   if (token.input == kControl) {
     if (token.dead && !item.ignores_dead_control) ++iteration.dead[item.local];
@@ -543,7 +544,7 @@ void FrameExecution::deliver(Iteration& iteration, Token token) {
   if (--iteration.pending[item.local] == 0) make_ready(iteration, token.to);
 }
 
-void FrameExecution::deliver_merge(Iteration& iteration, const Item& item, Token token) {
+void FrameExecution::deliver_merge(Iteration& iteration, const ReadyItem& item, Token token) {
   const int local = item.local;
   const bool is_loop_merge = item.merge_backs > 0;
   const int expected = is_loop_merge && iteration.position.iteration > 0 ? item.merge_backs : item.merge_entries;
@@ -676,7 +677,7 @@ void FrameExecution::fail(const Status& status) {
 
 // REQUIRES: `iteration` is the only one of its frame so far.
 bool FrameExecution::became_ready(const Iteration& iteration, int index) const {
-  const Item& item = plan_.items_[index];
+  const ReadyItem& item = plan_.items_[index];
   if (iteration.pending[item.local] > 0) return false;
   if (item.role != Role::kMerge) return true;
   return iteration.taken[item.local] != 0 || iteration.dead[item.local] == item.merge_entries;

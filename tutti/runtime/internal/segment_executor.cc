@@ -21,7 +21,9 @@
 #include <utility>
 
 #include "tutti/core/flush_denormals.h"
+#include "tutti/runtime/held_work.h"
 #include "tutti/runtime/internal/node_table.h"
+#include "tutti/runtime/internal/resume.h"
 #include "tutti/runtime/step_stats.h"
 
 namespace tutti::internal {
@@ -36,6 +38,7 @@ struct Item {
   NodeKind kind;
   bool is_transfer;
   bool sent;
+  bool is_long;  // what others wait for goes out first
   Kernel* kernel;
   int num_inputs;
   int num_outputs;
@@ -171,6 +174,7 @@ void SegmentExecutable::lay_out_items() {
     Item item{.kind = from.kind,
               .is_transfer = from.node->op().has(kTransfer),
               .sent = from.sent,
+              .is_long = from.node->op().has(kExpensive),
               .kernel = from.kernel,
               .num_inputs = from.num_inputs,
               .num_outputs = from.num_outputs,
@@ -475,6 +479,7 @@ Status Execution::run_item(const Item& item) {
       results_[item.index] = slots_[plan_.input_slots_[item.inputs_begin]].tensor;
       break;
     case NodeKind::kKernel: {
+      if (item.is_long) HeldWork::run_now();
       KernelContext context = context_for(item);
       const std::int64_t start = step_->trace ? step_->trace->now() : 0;
       Status status = compute(*item.kernel, context);
@@ -513,8 +518,8 @@ bool Execution::start_async(int segment, std::vector<int>& ready) {
   compute_async(*item.async_kernel, call->context, [this, call, end_call](Status status) {
     call->status = std::move(status);
     if (!call->first_is_done.exchange(true, std::memory_order_acq_rel)) return;  // the starter goes on
-    // Whoever ended the wait has work of its own: the run goes on in the pool.
-    plan_.pool_->schedule([this, call, end_call] {
+    // Whoever ended the wait has work of its own.
+    resume(*plan_.pool_, [this, call, end_call] {
       std::vector<int> next;
       if (end_call(*call, next)) drain(std::move(next));
     });

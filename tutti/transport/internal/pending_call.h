@@ -33,6 +33,8 @@ class PendingCall : public std::enable_shared_from_this<PendingCall> {
   // False: it had ended before, and this has no effect.
   bool finish(Status status, Payload reply);
   bool end_early(const Status& cause);
+  // As the options had it.
+  const void* waiter() const { return waiter_; }
   bool ended() const { return claimed_.load(std::memory_order_acquire); }
 
  private:
@@ -45,6 +47,8 @@ class PendingCall : public std::enable_shared_from_this<PendingCall> {
   const std::string method_;
   const EarlyEnd early_;
   const Runner runner_;
+
+  const void* waiter_ = nullptr;  // set by arm(), before anybody else knows of the call
 
   // Who turns it to true ends the call.
   std::atomic<bool> claimed_{false};

@@ -34,7 +34,8 @@ class ShmChannel : public Channel {
   const std::shared_ptr<shm::Connection> connection_;
 };
 
-int default_threads() { return std::max(2, static_cast<int>(std::thread::hardware_concurrency())); }
+// All cores may work while one thread listens.
+int default_threads() { return std::max(2, static_cast<int>(std::thread::hardware_concurrency()) + 1); }
 
 }  // namespace
 
@@ -45,6 +46,9 @@ class ShmTransport::Impl {
 
   const std::string& name() const { return name_; }
   Allocator& shared_allocator() { return *services_.pool; }
+  void help(const void* waiter, const std::atomic<bool>& done, std::chrono::nanoseconds patience) {
+    services_.loop->help(waiter, done, patience);
+  }
   Result<std::shared_ptr<Channel>> connect(const std::string& name, std::function<void(Status)> on_lost);
   void stop();
 
@@ -121,11 +125,12 @@ Status ShmTransport::Impl::start(const ShmOptions& options, CallHandler* handler
   stopping_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!stopping_) return resource_exhausted(shm::errno_text("eventfd"));
   const int threads = options.threads > 0 ? options.threads : default_threads();
-  TUTTI_ASSIGN_OR_RETURN(services_.loop, shm::EventLoop::create(threads));
+  TUTTI_ASSIGN_OR_RETURN(services_.loop, shm::EventLoop::create({.threads = threads, .polls = options.polls}));
   services_.pool = std::make_shared<shm::SegmentPool>(options.segment_bytes);
   services_.message_memory = make_pool_allocator();
   services_.clock = options.clock;
   services_.handler = handler;
+  services_.quick = options.quick;
   services_.message_bytes = std::min<std::uint64_t>(options.message_bytes, shm::kMaxInlineBytes);
   services_.connection_bytes = options.connection_bytes;
   services_.pool->set_dropped([connections = connections_](const std::vector<std::uint64_t>& ids) {
@@ -189,6 +194,9 @@ ShmTransport::~ShmTransport() { stop(); }
 
 const std::string& ShmTransport::name() const { return impl_->name(); }
 Allocator& ShmTransport::shared_allocator() { return impl_->shared_allocator(); }
+void ShmTransport::help(const void* waiter, const std::atomic<bool>& done, std::chrono::nanoseconds patience) {
+  impl_->help(waiter, done, patience);
+}
 void ShmTransport::stop() { impl_->stop(); }
 
 Result<std::shared_ptr<Channel>> ShmTransport::connect(const std::string& name, std::function<void(Status)> on_lost) {

@@ -3,9 +3,12 @@
 // cross as a reference. See docs/design/0005-shared-memory.md.
 #pragma once
 
+#include <atomic>
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "tutti/core/allocator.h"
 #include "tutti/core/clock.h"
@@ -17,7 +20,7 @@ namespace tutti {
 struct ShmOptions {
   std::string task;    // who we are, told to peers
   std::string secret;  // both sides must know the same; may be empty
-  int threads = 0;     // that receive and handle calls; 0: one a core, at least 2
+  int threads = 0;     // that receive and handle calls; 0: one a core and one more
   // Of values lent to peers at once, and as much again of large ones that are copied; beyond: through the ring.
   std::size_t segment_bytes = std::size_t{1} << 30;
   std::size_t ring_bytes = std::size_t{1} << 18;  // a direction and connection; made a power of two
@@ -25,6 +28,11 @@ struct ShmOptions {
   std::size_t message_bytes = std::size_t{64} << 30;
   // Of a peer's requests that wait for their reply; one alone may be larger. Beyond: kResourceExhausted.
   std::size_t connection_bytes = std::size_t{64} << 30;
+  // Calls that the handler deals with in no time, by their method: they are handled by the thread that reads them,
+  // before it reads on. Null: none.
+  std::function<bool(std::string_view method)> quick;
+  // Threads that have received something look for more for a moment before they sleep (internal/poller.h).
+  bool polls = true;
   Clock* clock = nullptr;  // outlives it
 };
 
@@ -47,6 +55,9 @@ class ShmTransport {
   Result<std::shared_ptr<Channel>> connect(const std::string& name, std::function<void(Status)> on_lost);
   // Memory that crosses without a copy. Falls back to the heap when the segment is full. Never null.
   Allocator& shared_allocator();
+  // For a thread that is about to sleep until a call of this transport has set `done`: it looks for the reply itself,
+  // for `patience` at most. Calls whose options have this `waiter` end on it, others never do.
+  void help(const void* waiter, const std::atomic<bool>& done, std::chrono::nanoseconds patience);
   // Ends all calls with kCancelled, takes no more, joins the threads. Not from a handler or a callback. Idempotent.
   void stop();
 

@@ -14,7 +14,8 @@ constexpr int kMostAttempts = 3;
 
 }  // namespace
 
-ClientState::ClientState(int threads) : threads_(std::make_unique<CompletionThreads>("rpc-call", threads, queue_)) {}
+ClientState::ClientState(int threads, bool always)
+    : threads_(std::make_unique<CompletionThreads>("rpc-call", threads, queue_, always)) {}
 
 bool ClientState::add(const std::shared_ptr<ChannelState>& channel) {
   MutexLock lock(mu_);
@@ -45,10 +46,12 @@ void ClientState::close() {
 void ClientState::call_began() {
   MutexLock lock(mu_);
   ++calls_;
+  threads_->expect(1);
 }
 
 void ClientState::call_ended() {
   MutexLock lock(mu_);
+  threads_->expect(-1);  // before close() may go on
   if (--calls_ == 0) no_calls_.notify_all();
 }
 

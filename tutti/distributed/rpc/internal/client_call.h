@@ -25,7 +25,8 @@ class ChannelState;
 // What the channels of one client share. Thread-safe.
 class ClientState {
  public:
-  explicit ClientState(int threads);
+  // As CompletionThreads.
+  ClientState(int threads, bool always);
   grpc::CompletionQueue& queue() { return queue_; }
   // False when the client has closed.
   bool add(const std::shared_ptr<ChannelState>& channel);

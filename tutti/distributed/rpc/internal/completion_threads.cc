@@ -3,31 +3,138 @@
 #include "tutti/distributed/rpc/internal/grpc_library.h"
 
 namespace tutti::rpc_internal {
-CompletionThreads::CompletionThreads(const std::string& name, int threads, grpc::CompletionQueue& queue)
-    : queue_(queue), waiting_(threads), spare_(name + "-spare", threads), threads_(name, threads) {
+namespace {
+
+// How often it is looked whether the leader is still at the same work: what others wait for it at most, twice.
+constexpr std::chrono::milliseconds kWatch{1};
+// How long the place is given away before each work after it had to be taken, or something waited for a work.
+constexpr std::chrono::milliseconds kCrowded{20};
+// So long it is waited for what nobody expects, before sleeping for good: calls that follow each other find a thread at
+// the queue.
+constexpr std::chrono::milliseconds kLinger{10};
+// Works that are shorter may wait for each other: a hand-over takes as long.
+constexpr std::chrono::microseconds kLong{100};
+
+}  // namespace
+
+CompletionThreads::CompletionThreads(const std::string& name, int threads, grpc::CompletionQueue& queue, bool always)
+    : queue_(queue), spare_(name + "-spare", threads), expected_(always ? 1 : 0), threads_(name, threads) {
   keep_grpc();
   for (int i = 0; i < threads; ++i) threads_.schedule([this] { run(); });
 }
 
-CompletionThreads::~CompletionThreads() { queue_.Shutdown(); }
+CompletionThreads::~CompletionThreads() {
+  queue_.Shutdown();
+  MutexLock lock(mu_);
+  ending_ = true;
+  expecting_.notify_all();
+}
+
+void CompletionThreads::expect(int operations) {
+  MutexLock lock(mu_);
+  if (expected_.fetch_add(operations, std::memory_order_relaxed) == 0) expecting_.notify_one();
+}
 
 void CompletionThreads::run() {
+  while (const std::uint64_t place = follow()) lead(place);
+}
+
+std::uint64_t CompletionThreads::follow() {
+  MutexLock lock(mu_);
+  ++idle_;
+  std::uint64_t seen = works_;
+  while (!over_ && leader_ != 0) {
+    if (watched_) {
+      changed_.wait(mu_);
+      continue;
+    }
+    watched_ = true;
+    // Without traffic nobody watches: whoever begins to work wakes the next.
+    do {
+      seen = works_;
+      (void)changed_.wait_until(mu_, std::chrono::steady_clock::now() + kWatch);
+    } while (!over_ && leader_ != 0 && !take_from_busy(seen) && works_ != seen);
+    watched_ = false;
+    if (!over_ && leader_ != 0) changed_.wait(mu_);
+  }
+  --idle_;
+  if (over_) return 0;
+  leader_works_ = false;
+  return leader_ = ++places_;
+}
+
+// The place is free then.
+bool CompletionThreads::take_from_busy(std::uint64_t seen) {
+  if (!leader_works_ || works_ != seen) return false;
+  leader_ = 0;
+  crowded_until_ = std::chrono::steady_clock::now() + kCrowded;
+  return true;
+}
+
+void CompletionThreads::lead(std::uint64_t place) {
   void* found = nullptr;
   bool ok = false;
-  while (queue_.Next(&found, &ok)) {
-    // Of threads that leave the queue together, each sees a different count, and the last one sees 1.
-    const bool others_wait = waiting_.fetch_sub(1) > 1;
+  bool waited = true;  // for what was found; else it had to wait for the work before
+  while (next(found, ok, waited)) {
     auto* tag = static_cast<CompletionTag*>(found);
     tag->returned();
-    if (tag->arrived(ok)) {
-      if (others_wait) {
-        tag->work();
-      } else {
-        spare_.schedule([tag] { tag->work(); });
-      }
+    if (!tag->arrived(ok)) continue;
+    if (!begin_work(place, !waited)) {
+      spare_.schedule([tag] { tag->work(); });
+      continue;
     }
-    waiting_.fetch_add(1);
+    const Time begin = std::chrono::steady_clock::now();
+    tag->work();
+    waited = std::chrono::steady_clock::now() - begin < kLong;
+    if (!end_work(place)) return;
   }
+  MutexLock lock(mu_);
+  over_ = true;
+  changed_.notify_all();
+}
+
+bool CompletionThreads::next(void*& found, bool& ok, bool& waited) {
+  using Queue = grpc::CompletionQueue;
+  if (!waited) {
+    if (queue_.AsyncNext(&found, &ok, std::chrono::system_clock::time_point()) == Queue::GOT_EVENT) return true;
+    waited = true;
+  }
+  while (expected_.load(std::memory_order_relaxed) == 0) {
+    const Queue::NextStatus status = queue_.AsyncNext(&found, &ok, std::chrono::system_clock::now() + kLinger);
+    if (status != Queue::TIMEOUT) return status == Queue::GOT_EVENT;
+    wait_until_expected();
+  }
+  return queue_.Next(&found, &ok);
+}
+
+void CompletionThreads::wait_until_expected() {
+  MutexLock lock(mu_);
+  while (!ending_ && expected_.load(std::memory_order_relaxed) == 0) expecting_.wait(mu_);
+}
+
+bool CompletionThreads::begin_work(std::uint64_t place, bool late) {
+  MutexLock lock(mu_);
+  if (late) crowded_until_ = std::chrono::steady_clock::now() + kCrowded;
+  if (idle_ == 0) return false;
+  ++works_;
+  ++working_;
+  leader_works_ = true;
+  if (working_ > 1 || std::chrono::steady_clock::now() < crowded_until_) {
+    if (leader_ == place) leader_ = 0;
+    changed_.notify_one();
+  } else if (!watched_) {
+    changed_.notify_one();
+  }
+  return true;
+}
+
+bool CompletionThreads::end_work(std::uint64_t place) {
+  MutexLock lock(mu_);
+  --working_;
+  if (leader_ == 0) leader_ = place;
+  if (leader_ != place) return false;
+  leader_works_ = false;
+  return true;
 }
 
 }  // namespace tutti::rpc_internal

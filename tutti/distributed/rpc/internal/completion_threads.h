@@ -4,8 +4,11 @@
 #include <grpcpp/completion_queue.h>
 
 #include <atomic>
+#include <chrono>
+#include <cstdint>
 #include <string>
 
+#include "tutti/core/mutex.h"
 #include "tutti/core/thread_pool.h"
 
 namespace tutti::rpc_internal {
@@ -33,24 +36,59 @@ class CompletionTag {
   std::atomic<bool> given_{false};
 };
 
-// A thread runs the work of what it found itself, without handing it over, as long as another thread is left waiting
-// on the queue; the last one gives work to a spare thread, of which there are as many. So long work never keeps the
-// queue from being looked at, and other work only when all of them have some.
+// One thread waits on the queue and runs what it finds, without handing anything over: with two of them, gRPC would
+// wake the other each time that one leaves the queue, several times a call. What may take long must not keep the queue
+// from being looked at. So another thread looks at the first one every millisecond while there is traffic, and takes
+// its place when it is still at the same work. For a while after that, after something had to wait for a work, and when
+// several works run at once, the place is given to another before each work. When there is no other, a spare thread
+// gets the work; there are as many.
+//
+// gRPC lets any thread that waits on any queue of a process read from all of its sockets, and then wake the one whose
+// queue it was. So where another queue is waited on all the time, nobody waits on one for which nothing is expected.
 class CompletionThreads {
  public:
-  // `queue` must outlive it. REQUIRES: threads >= 1.
-  CompletionThreads(const std::string& name, int threads, grpc::CompletionQueue& queue);
+  // `queue` must outlive it. `always`: it is waited on even while nothing is expected. REQUIRES: threads >= 1.
+  CompletionThreads(const std::string& name, int threads, grpc::CompletionQueue& queue, bool always = true);
   // Shuts the queue down, empties it and joins. REQUIRES: nothing starts an operation on the queue any more.
   ~CompletionThreads();
 
+  // So many more operations, or fewer, are to come back.
+  void expect(int operations);
+
  private:
+  using Time = std::chrono::steady_clock::time_point;
+
   void run();
+  // Waits until the place at the queue is the caller's. 0: the queue is over.
+  std::uint64_t follow();
+  void lead(std::uint64_t place);
+  // As Next(). `waited`: before, that the last work was short; then, whether it had to wait.
+  bool next(void*& found, bool& ok, bool& waited);
+  void wait_until_expected();
+  // Whether the caller does the work itself. `late`: it had to wait for the one before.
+  bool begin_work(std::uint64_t place, bool late);
+  // Whether the place is still, or again, the caller's.
+  bool end_work(std::uint64_t place);
+  bool take_from_busy(std::uint64_t seen) TUTTI_REQUIRES(mu_);
 
   grpc::CompletionQueue& queue_;
-  // Threads that wait on the queue or will before they do any work. Only the count itself matters: no other memory is
-  // published by it.
-  std::atomic<int> waiting_;
   ThreadPool spare_;
+  std::atomic<int> expected_;  // written under mu_; without it a hint for how to wait
+
+  Mutex mu_;
+  CondVar changed_;
+  CondVar expecting_;
+  bool ending_ TUTTI_GUARDED_BY(mu_) = false;
+  bool over_ TUTTI_GUARDED_BY(mu_) = false;
+  std::uint64_t places_ TUTTI_GUARDED_BY(mu_) = 0;  // given so far
+  std::uint64_t leader_ TUTTI_GUARDED_BY(mu_) = 0;  // the place at the queue; 0: nobody's
+  bool leader_works_ TUTTI_GUARDED_BY(mu_) = false;
+  std::uint64_t works_ TUTTI_GUARDED_BY(mu_) = 0;  // begun so far
+  int working_ TUTTI_GUARDED_BY(mu_) = 0;          // threads of ours that do
+  int idle_ TUTTI_GUARDED_BY(mu_) = 0;             // those that follow
+  bool watched_ TUTTI_GUARDED_BY(mu_) = false;     // one of those looks at the leader
+  Time crowded_until_ TUTTI_GUARDED_BY(mu_){};     // the place is given away before each work
+
   ThreadPool threads_;  // last: joined before the spare ones
 };
 

@@ -303,7 +303,7 @@ void ServerCalls::log_refusal(const std::string& peer, const Status& why) {
   }
   const std::string line = str_cat("refused calls from ", peer, ": ", why.message());
   if (options_.log) {
-    options_.log(line);
+    options_.log.warning(line);
   } else {
     std::fprintf(stderr, "%s\n", line.c_str());
   }

@@ -8,6 +8,8 @@ namespace {
 
 // Calls of one peer that wait for their reply. More are refused.
 constexpr std::size_t kMaxServings = 1 << 15;
+// For releases that nothing else has brought to the peer's notice meanwhile.
+constexpr std::chrono::milliseconds kReleasesWait{20};
 // How often the ring is emptied before other connections get their turn.
 constexpr int kRoundsBeforeOthers = 4;
 
@@ -34,14 +36,15 @@ struct Connection::Serving {
 // Keeps bytes of the peer's readable and unchanged; tells it when they are no longer needed.
 class Connection::Borrowed {
  public:
-  Borrowed(std::weak_ptr<Connection> connection, std::shared_ptr<Borrowing> borrowing, std::uint64_t loan,
+  Borrowed(std::weak_ptr<Connection> connection, std::shared_ptr<Borrowing> borrowing, const PieceHeader& piece,
            std::shared_ptr<Mapping> mapping)
       : connection_(std::move(connection)),
         borrowing_(std::move(borrowing)),
-        loan_(loan),
+        loan_(piece.loan),
+        bytes_(piece.bytes),
         mapping_(std::move(mapping)) {}
   ~Borrowed() {
-    if (const auto connection = connection_.lock()) connection->give_back(loan_);
+    if (const auto connection = connection_.lock()) connection->give_back(loan_, bytes_);
   }
   Borrowed(const Borrowed&) = delete;
   Borrowed& operator=(const Borrowed&) = delete;
@@ -50,6 +53,7 @@ class Connection::Borrowed {
   const std::weak_ptr<Connection> connection_;
   const std::shared_ptr<Borrowing> borrowing_;
   const std::uint64_t loan_;
+  const std::uint64_t bytes_;
   const std::shared_ptr<Mapping> mapping_;
 };
 
@@ -95,6 +99,12 @@ void Connection::ready(int fd) {
   pump();
 }
 
+// See ring.h: the flag first, then the last look.
+bool Connection::end_polling() {
+  ring_.sleep();
+  return ring_.has_input();
+}
+
 void Connection::pump_soon() {
   services_.loop->post([self = shared_from_this()] { self->pump(); });
 }
@@ -123,6 +133,7 @@ Status Connection::drain() {
     if (ring_.available() > 0) {
       TUTTI_RETURN_IF_ERROR(reader_.read(ring_, take_message, progress));
       progress();
+      services_.loop->came_in(weak_from_this());
     }
     // See ring.h: the flag first, then the last look.
     ring_.sleep();
@@ -173,7 +184,8 @@ Result<Payload> Connection::make_payload(const Message& message) {
     }
     TUTTI_ASSIGN_OR_RETURN(PeerMemory::Place place, peer_memory_.find(piece));
     payload.append(place.bytes,
-                   std::make_shared<Borrowed>(weak_from_this(), borrowing, piece.loan, std::move(place.mapping)));
+                   std::make_shared<Borrowed>(weak_from_this(), borrowing, piece, std::move(place.mapping)),
+                   /*lent=*/true);
   }
   return payload;
 }
@@ -225,6 +237,10 @@ Status Connection::take_call(Message message) {
     answer(message.id, refused, {});
     return {};
   }
+  if (services_.quick && services_.quick(serving->method)) {
+    serve(serving, std::move(request));
+    return {};
+  }
   services_.loop->post([self = shared_from_this(), serving, request = std::move(request)]() mutable {
     self->serve(serving, std::move(request));
   });
@@ -268,6 +284,10 @@ Status Connection::take_reply(Message message) {
     payload = {};
   } else if (message.code != 0) {
     status = Status(static_cast<Code>(message.code), std::move(message.text));
+  }
+  if (EventLoop::waits_here(call->waiter())) {
+    call->finish(std::move(status), std::move(payload));
+    return {};
   }
   services_.loop->post([call = std::move(call), status = std::move(status), payload = std::move(payload)]() mutable {
     call->finish(std::move(status), std::move(payload));
@@ -364,9 +384,16 @@ void Connection::answer(std::uint64_t id, const Status& status, const Payload& p
   if (!sent.ok()) lose(sent);
 }
 
-void Connection::give_back(std::uint64_t loan) {
+void Connection::give_back(std::uint64_t loan, std::uint64_t bytes) {
   if (!is_open()) return;
-  if (const Status status = sender_.send(MessageKind::kRelease, loan); !status.ok()) lose(status);
+  if (const Status status = sender_.release(loan, bytes); !status.ok()) return lose(status);
+  if (!sender_.has_unrung() || releases_timed_.exchange(true)) return;
+  services_.clock->call_at(services_.clock->now() + kReleasesWait, [weak = weak_from_this()] {
+    if (const auto self = weak.lock()) {
+      self->releases_timed_ = false;
+      self->sender_.ring();
+    }
+  });
 }
 
 void Connection::forget_segments(const std::vector<std::uint64_t>& ids) {

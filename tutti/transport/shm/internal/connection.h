@@ -25,14 +25,15 @@ struct ConnectionServices {
   std::shared_ptr<SegmentPool> pool;
   std::shared_ptr<Allocator> message_memory;
   Clock* clock = nullptr;
-  CallHandler* handler = nullptr;      // null: nobody may call us
-  std::uint64_t message_bytes = 0;     // of one
-  std::uint64_t connection_bytes = 0;  // of a peer's requests at once
+  CallHandler* handler = nullptr;                      // null: nobody may call us
+  std::function<bool(std::string_view method)> quick;  // as in ShmOptions
+  std::uint64_t message_bytes = 0;                     // of one
+  std::uint64_t connection_bytes = 0;                  // of a peer's requests at once
 };
 
 // One end of it. Lives while it is open (the loop holds it), while a channel holds it, and while one of its threads is
 // in it; rings go with it. The socket stays while something that crossed is still looked at. Thread-safe.
-class Connection : public Watched, public std::enable_shared_from_this<Connection> {
+class Connection : public Watched, public Polled, public std::enable_shared_from_this<Connection> {
  public:
   using Lost = std::function<void(Status)>;
 
@@ -49,6 +50,10 @@ class Connection : public Watched, public std::enable_shared_from_this<Connectio
   const std::string& description() const { return *description_; }
 
   void ready(int fd) override;
+  void begin_polling() override { ring_.stop_sleeping(); }
+  bool has_input() const override { return ring_.has_input(); }
+  bool end_polling() override;
+  void take_input() override { pump(); }
 
  private:
   struct Serving;
@@ -76,7 +81,7 @@ class Connection : public Watched, public std::enable_shared_from_this<Connectio
   void reply(std::uint64_t id, const Status& status, const Payload& payload);
   // Sends the reply only.
   void answer(std::uint64_t id, const Status& status, const Payload& payload);
-  void give_back(std::uint64_t loan);
+  void give_back(std::uint64_t loan, std::uint64_t bytes);
 
   void lose(const Status& why);
   // False: it was closed before.
@@ -95,8 +100,9 @@ class Connection : public Watched, public std::enable_shared_from_this<Connectio
   const std::shared_ptr<Loans> loans_;
   MessageSender sender_;
   PeerMemory peer_memory_;
-  std::atomic<bool> hung_up_{false};  // the peer is gone; what is in the ring is still taken
-  std::atomic<bool> open_{true};      // written under mu_, read without for a quick look
+  std::atomic<bool> hung_up_{false};         // the peer is gone; what is in the ring is still taken
+  std::atomic<bool> open_{true};             // written under mu_, read without for a quick look
+  std::atomic<bool> releases_timed_{false};  // a timer will ring for them
   // Threads that want the ring read; the first reads it, and once more for the others. Acquire and release hand the
   // members below from one to the next.
   std::atomic<std::uint32_t> pumping_{0};

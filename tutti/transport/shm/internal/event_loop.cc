@@ -13,11 +13,15 @@ namespace tutti::shm {
 namespace {
 
 constexpr std::uint64_t kWakeToken = 0;
+// How often input is found by looking before sockets get their turn.
+constexpr std::uint32_t kPollsBeforeSockets = 16;
 
 // Whose thread this is.
 thread_local const EventLoop* current_loop = nullptr;
 // In whose dispatch() this thread is.
 thread_local const EventLoop* dispatching_loop = nullptr;
+// What this thread, being somebody else's, waits for in help().
+thread_local const void* helping_waiter = nullptr;
 
 Result<UniqueFd> make_doorbell() {
   UniqueFd fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
@@ -33,19 +37,23 @@ void ring_doorbell(int fd) {
 
 }  // namespace
 
-Result<std::shared_ptr<EventLoop>> EventLoop::create(int threads) {
+Result<std::shared_ptr<EventLoop>> EventLoop::create(const Options& options) {
   UniqueFd epoll(::epoll_create1(EPOLL_CLOEXEC));
   if (!epoll) return resource_exhausted(errno_text("epoll_create1"));
   TUTTI_ASSIGN_OR_RETURN(UniqueFd wake, make_doorbell());
   epoll_event event{.events = EPOLLIN | EPOLLET, .data = {.u64 = kWakeToken}};
   if (::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, wake.get(), &event) != 0) return internal_error(errno_text("epoll_ctl"));
-  std::shared_ptr<EventLoop> loop(new EventLoop(threads, std::move(epoll), std::move(wake)));
+  std::shared_ptr<EventLoop> loop(new EventLoop(options, std::move(epoll), std::move(wake)));
   TUTTI_RETURN_IF_ERROR(loop->start());
   return loop;
 }
 
-EventLoop::EventLoop(int threads, UniqueFd epoll, UniqueFd wake)
-    : num_threads_(threads), epoll_(std::move(epoll)), wake_(std::move(wake)) {}
+EventLoop::EventLoop(const Options& options, UniqueFd epoll, UniqueFd wake)
+    : num_threads_(options.threads),
+      epoll_(std::move(epoll)),
+      wake_(std::move(wake)),
+      polls_(options.polls),
+      poller_(true) {}
 
 EventLoop::~EventLoop() { stop(); }
 
@@ -105,6 +113,7 @@ void EventLoop::post(std::function<void()> work) {
     MutexLock lock(mu_);
     if (!stopped_) {
       work_.push_back(std::move(work));
+      posted_.store(work_.size(), std::memory_order_relaxed);
       // Who dispatches looks at the queue when it is done, and wakes others when there is more than it takes.
       if (dispatching_loop != this) wake_another();
       if (busy_ + 1 >= num_threads_ && spares_idle_ > 0) spare_wanted_.notify_one();
@@ -126,6 +135,7 @@ bool EventLoop::run_one() {
     ++busy_;
     work = std::move(work_.front());
     work_.pop_front();
+    posted_.store(work_.size(), std::memory_order_relaxed);
     if (!work_.empty()) wake_another();
   }
   work();
@@ -138,9 +148,12 @@ bool EventLoop::run_one() {
 void EventLoop::listen() {
   pthread_setname_np(pthread_self(), "tutti_shm");
   current_loop = this;
+  std::uint32_t polls = 0;
   while (true) {
     while (run_one()) {
     }
+    const bool polled = poll();
+    if (polled && ++polls % kPollsBeforeSockets != 0) continue;
     {
       MutexLock lock(mu_);
       if (stopping_) return;
@@ -148,7 +161,7 @@ void EventLoop::listen() {
       ++asleep_;
     }
     epoll_event event{};
-    const int ready = ::epoll_wait(epoll_.get(), &event, 1, -1);
+    const int ready = ::epoll_wait(epoll_.get(), &event, 1, polled ? 0 : -1);
     const bool wake = ready == 1 && event.data.u64 == kWakeToken;
     {
       MutexLock lock(mu_);
@@ -163,6 +176,32 @@ void EventLoop::listen() {
     if (ready == 1 && !wake) dispatch(event.data.u64);
   }
 }
+
+bool EventLoop::poll() {
+  if (!polls_) return false;
+  const std::chrono::nanoseconds patience = poller_.patience();
+  if (patience.count() == 0) return false;
+  const auto input = poller_.poll(patience, [this] { return posted_.load(std::memory_order_relaxed) != 0; });
+  dispatching_loop = this;
+  for (const auto& one : input) one->take_input();
+  dispatching_loop = nullptr;
+  return !input.empty();
+}
+
+void EventLoop::help(const void* waiter, const std::atomic<bool>& done, std::chrono::nanoseconds patience) {
+  const auto end = std::chrono::steady_clock::now() + patience;
+  const auto over = [&done] { return done.load(std::memory_order_acquire); };
+  helping_waiter = waiter;
+  while (!over()) {
+    const auto left = end - std::chrono::steady_clock::now();
+    const auto input = poller_.poll(left, over);
+    if (input.empty()) break;
+    for (const auto& one : input) one->take_input();
+  }
+  helping_waiter = nullptr;
+}
+
+bool EventLoop::waits_here(const void* waiter) { return waiter != nullptr && helping_waiter == waiter; }
 
 void EventLoop::dispatch(std::uint64_t token) {
   std::shared_ptr<Watched> watched;
@@ -192,6 +231,7 @@ void EventLoop::help() {
       if (stopping_) return;
       work = std::move(work_.front());
       work_.pop_front();
+      posted_.store(work_.size(), std::memory_order_relaxed);
     }
     work();
   }

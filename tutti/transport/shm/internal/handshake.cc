@@ -22,7 +22,7 @@ namespace tutti::shm {
 namespace {
 
 constexpr std::array<char, 8> kMagic = {'T', 'U', 'T', 'T', 'I', 'S', 'H', 'M'};
-constexpr std::chrono::milliseconds kPatience{500};
+constexpr std::chrono::milliseconds kHandshakePatience{500};
 
 static_assert(std::is_trivially_copyable_v<Packet> && std::has_unique_object_representations_v<Packet>);
 
@@ -62,7 +62,7 @@ Result<UniqueFd> make_socket() {
 
 // Waits until something can be received.
 Status wait_readable(int socket, int stop) {
-  const auto end = std::chrono::steady_clock::now() + kPatience;
+  const auto end = std::chrono::steady_clock::now() + kHandshakePatience;
   while (true) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
     std::array<pollfd, 2> polls = {pollfd{.fd = socket, .events = POLLIN, .revents = 0},
@@ -71,7 +71,7 @@ Status wait_readable(int socket, int stop) {
     if (ready > 0 && polls[1].revents != 0) return cancelled("the transport was stopped");
     if (ready > 0) return {};
     if (ready < 0 && errno != EINTR) return unavailable(errno_text("poll"));
-    if (left.count() <= 0) return unavailable("no answer within ", kPatience.count(), " ms");
+    if (left.count() <= 0) return unavailable("no answer within ", kHandshakePatience.count(), " ms");
   }
 }
 

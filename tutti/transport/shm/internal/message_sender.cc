@@ -14,6 +14,10 @@ constexpr std::size_t kCopyToSegmentFrom = std::size_t{32} << 10;
 
 // From here on a value that finds the segments full gets one for itself alone.
 constexpr std::size_t kOwnSegmentFrom = std::size_t{1} << 20;
+// The owner of as much wants it back: without it, its next value may need new memory.
+constexpr std::uint64_t kReleasedAtOnceFrom = std::uint64_t{1} << 20;
+// Quiet messages that wait for a louder one.
+constexpr int kMostUnrung = 64;
 // What is written with the lock held, in capacities of the ring.
 constexpr std::uint64_t kRingsAtATime = 4;
 
@@ -106,25 +110,46 @@ Status MessageSender::send(MessageKind kind, std::uint64_t id, const Status& sta
   Packer packer(*this, message);
   for (const Payload::Piece& piece : payload.pieces()) packer.add(piece);
   packer.finish(kind, id, status, text);
-  return enqueue(message, /*bounded=*/kind == MessageKind::kCall || kind == MessageKind::kReply);
+  return enqueue(message, kind == MessageKind::kCall || kind == MessageKind::kReply ? Kind::kBounded : Kind::kOwed);
+}
+
+Status MessageSender::release(std::uint64_t loan, std::uint64_t bytes) {
+  OutMessage message;
+  Packer(*this, message).finish(MessageKind::kRelease, loan, {}, {});
+  return enqueue(message, bytes < kReleasedAtOnceFrom ? Kind::kQuiet : Kind::kOwed);
+}
+
+bool MessageSender::has_unrung() {
+  MutexLock lock(mu_);
+  return unrung_ > 0;
+}
+
+void MessageSender::ring() {
+  {
+    MutexLock lock(mu_);
+    if (closed_ || std::exchange(unrung_, 0) == 0 || !ring_.take_reader_sleeps()) return;
+  }
+  ring_bell(socket_);
 }
 
 // Small messages about what the peer already has are let in up to twice the number: each is owed for a call or a loan.
-Status MessageSender::enqueue(OutMessage& message, bool bounded) {
+Status MessageSender::enqueue(OutMessage& message, Kind kind) {
   std::vector<OutMessage> finished;  // dropped without the lock
   bool wake = false;
   Status status;
   {
     MutexLock lock(mu_);
-    const std::size_t max_messages = bounded ? kMaxQueuedMessages : 2 * kMaxQueuedMessages;
+    const std::size_t max_messages = kind == Kind::kBounded ? kMaxQueuedMessages : 2 * kMaxQueuedMessages;
     if (closed_) {
       status = unavailable("the connection is closed");
-    } else if (queue_.size() >= max_messages || (!queue_.empty() && queued_bytes_ + message.bytes > kMaxQueuedBytes)) {
+    } else if (queue_.size() >= max_messages ||
+               (!queue_.empty() && waiting_bytes() + message.bytes > kMaxQueuedBytes)) {
       status = resource_exhausted(queue_.size(), " messages with ", queued_bytes_,
                                   " bytes wait to be sent already; this one of ", message.bytes, " bytes was not sent");
     } else {
       queued_bytes_ += message.bytes;
       queue_.push_back(std::move(message));
+      unrung_ = kind == Kind::kQuiet ? unrung_ + 1 : kMostUnrung;
       status = write_queue(finished, wake);
     }
   }
@@ -133,6 +158,9 @@ Status MessageSender::enqueue(OutMessage& message, bool bounded) {
   return status;
 }
 
+// Behind the first, which is on its way: one that is larger than all the queue may hold does not keep out the rest.
+std::size_t MessageSender::waiting_bytes() const { return queue_.empty() ? 0 : queued_bytes_ - queue_.front().bytes; }
+
 Status MessageSender::flush() {
   std::vector<OutMessage> finished;
   bool wake = false;
@@ -140,6 +168,7 @@ Status MessageSender::flush() {
   {
     MutexLock lock(mu_);
     if (queue_.empty() || closed_) return {};
+    unrung_ = kMostUnrung;
     status = write_queue(finished, wake);
   }
   if (wake) ring_bell(socket_);
@@ -166,6 +195,9 @@ Status MessageSender::write_queue(std::vector<OutMessage>& finished, bool& wake)
     ring_.stop_waiting();
   }
   ring_.publish();
+  // What is left in the queue waits for room, so the peer has to look.
+  if (unrung_ < kMostUnrung && queue_.empty()) return {};
+  unrung_ = 0;
   wake = ring_.take_reader_sleeps();
   return {};
 }

@@ -18,7 +18,8 @@
 namespace tutti::shm {
 
 // Sends without ever waiting: what does not fit in the ring is queued, and goes on when the peer has made room
-// (flush). The queue holds references to payloads, at most kMaxQueuedBytes and kMaxQueuedMessages of them.
+// (flush). The queue holds references to payloads, at most kMaxQueuedBytes behind the first and
+// kMaxQueuedMessages of them.
 //
 // A piece that lies in one of our segments is lent: its owner is kept in the loans. Large ones from elsewhere are
 // copied into a segment first; when the segments are full, or too many loans are out already, bytes go through the
@@ -34,6 +35,12 @@ class MessageSender {
   // kResourceExhausted: too much is queued, nothing was sent. Other errors: the connection is lost.
   Status send(MessageKind kind, std::uint64_t id, const Status& status, std::string_view text, const Payload& payload);
   Status send(MessageKind kind, std::uint64_t id) { return send(kind, id, {}, {}, {}); }
+  // Of a value of the peer's. Nobody waits for those of small ones: they ride with the next message, or ring when there
+  // are many.
+  Status release(std::uint64_t loan, std::uint64_t bytes);
+  bool has_unrung();
+  // For what was sent quietly.
+  void ring();
   // Takes the call back while it is queued, or tells the peer that nobody waits for it.
   Status cancel_call(std::uint64_t id);
   // Tells the peer, if it has seen the segment.
@@ -59,7 +66,9 @@ class MessageSender {
   bool announce(const Segment& segment);
   // Of a message that the peer has seen nothing of.
   void take_back(const OutMessage& message);
-  Status enqueue(OutMessage& message, bool bounded);
+  enum class Kind { kBounded, kOwed, kQuiet };
+  Status enqueue(OutMessage& message, Kind kind);
+  std::size_t waiting_bytes() const TUTTI_REQUIRES(mu_);
   Status write_queue(std::vector<OutMessage>& finished, bool& wake) TUTTI_REQUIRES(mu_);
   bool write_message(OutMessage& message) TUTTI_REQUIRES(mu_);
 
@@ -71,6 +80,7 @@ class MessageSender {
   RingWriter ring_ TUTTI_GUARDED_BY(mu_);
   std::deque<OutMessage> queue_ TUTTI_GUARDED_BY(mu_);
   std::size_t queued_bytes_ TUTTI_GUARDED_BY(mu_) = 0;
+  int unrung_ TUTTI_GUARDED_BY(mu_) = 0;  // quiet messages since the peer last had reason to look
   bool closed_ TUTTI_GUARDED_BY(mu_) = false;
 
   Mutex announced_mu_;

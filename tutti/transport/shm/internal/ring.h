@@ -86,6 +86,10 @@ class RingReader {
   bool take_writer_waits();
   // Asks to be woken. Look at refresh() and available() once more afterwards.
   void sleep();
+  // Whether there is something that was not read and given back. By any thread.
+  bool has_input() const {
+    return ring_.control->tail.load(std::memory_order_seq_cst) != ring_.control->head.load(std::memory_order_seq_cst);
+  }
   void stop_sleeping() { ring_.control->reader_sleeps.store(0, std::memory_order_relaxed); }
   // Whether the writer has ended the connection.
   bool writer_closed() const { return ring_.control->writer_closed.load(std::memory_order_seq_cst) != 0; }

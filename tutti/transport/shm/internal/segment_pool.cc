@@ -12,6 +12,9 @@ namespace {
 
 // Untouched pages cost nothing, but every segment costs two descriptors and, at each peer, a mapping.
 constexpr std::size_t kSegmentBytes = std::size_t{64} << 20;
+// Through the ring it would take a second, for which the peer hears nothing else of us. One at a time gets a segment
+// whatever the limit says.
+constexpr std::size_t kHugeBytes = std::size_t{1} << 30;
 constexpr std::size_t kPageBytes = 4096;
 // Each is a descriptor, of which a process may have a thousand.
 constexpr int kMaxSegmentsForOne = 64;
@@ -98,7 +101,9 @@ BufferPtr SegmentPool::Core::allocate_once(std::size_t bytes) {
   Block block;
   {
     MutexLock lock(mu_);
-    if (once_count_ >= kMaxSegmentsForOne || pages > limit_bytes_ - once_bytes_) return nullptr;
+    const bool room = once_count_ < kMaxSegmentsForOne && once_bytes_ + pages <= limit_bytes_;
+    const bool huge = pages >= kHugeBytes && once_count_ == 0 && limit_bytes_ > 0;
+    if (!room && !huge) return nullptr;
     block.space = make_space(pages);
     if (block.space == nullptr) return nullptr;
     block.data = block.space->segment->mapping->data();

@@ -34,7 +34,8 @@ class SegmentPool : public Allocator {
   BufferPtr allocate(std::size_t bytes) override;
   // From a segment; null when they are full.
   BufferPtr allocate_shared(std::size_t bytes);
-  // From a segment of its own that goes with it; null when those have `limit_bytes` together, or are too many.
+  // From a segment of its own that goes with it; null when those have `limit_bytes` together (but one of 1 GiB or more
+  // may lie there alone), or are too many.
   BufferPtr allocate_once(std::size_t bytes);
   AllocatorStats stats() const override;
 

@@ -1,0 +1,192 @@
+// Reads digits with a network of 784-500-500-10 units that is trained by several workers on parameter servers.
+//
+//   tutti run --ps 2 --workers 2 distributed_mnist
+//   tutti run --ps 2 --workers 2 distributed_mnist --is_sync
+//
+// or each task by itself, on any machine that the others reach:
+//
+//   T="--ps_hosts=localhost:2222,localhost:2223 --worker_hosts=localhost:2224,localhost:2225"
+//   distributed_mnist $T --job_name=ps --task_index=0 &
+//   distributed_mnist $T --job_name=ps --task_index=1 &
+//   distributed_mnist $T --job_name=worker --task_index=0 &
+//   distributed_mnist $T --job_name=worker --task_index=1
+//
+// Between-graph replication: every worker builds the same graph for itself, and they meet in the variables, which are
+// on the parameter servers under the same names. Asynchronous: each worker applies its gradients when it has them.
+// Synchronous (--is_sync): gradients of all workers are averaged and applied once.
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "digit_training.h"
+#include "tutti/tutti.h"
+
+using namespace tutti;
+using namespace examples;
+
+namespace {
+
+struct Flags {
+  std::string ps_hosts = "localhost:2222";
+  std::string worker_hosts = "localhost:2223,localhost:2224";
+  std::string job_name = "worker";
+  int task_index = 0;
+  bool is_sync = false;
+  std::int64_t train_steps = 2000;
+  std::int64_t batch_size = 32;
+  double learning_rate = 1e-4;
+  std::string checkpoint_dir;
+  std::int64_t save_steps = 500;
+  std::int64_t log_steps = 100;
+  std::int64_t digits = 30000;
+  bool evaluate = true;
+  bool log_cluster = false;
+};
+
+void add_flags(CLI::App& app, Flags& flags) {
+  app.add_option("--ps_hosts", flags.ps_hosts, "Parameter servers: host:port,host:port")->capture_default_str();
+  app.add_option("--worker_hosts", flags.worker_hosts, "Workers: host:port,host:port")->capture_default_str();
+  app.add_option("--job_name", flags.job_name, "ps or worker")->capture_default_str();
+  app.add_option("--task_index", flags.task_index, "Index of the task within its job")->capture_default_str();
+  app.add_flag("--is_sync", flags.is_sync, "Average the gradients of all workers before they are applied");
+  app.add_option("--train_steps", flags.train_steps, "The global step to end at")->capture_default_str();
+  app.add_option("--batch_size", flags.batch_size, "Digits in a step of one worker")->capture_default_str();
+  app.add_option("--learning_rate", flags.learning_rate, "Adam's")->capture_default_str();
+  app.add_option("--checkpoint_dir", flags.checkpoint_dir, "Where checkpoints go and come from; none when empty");
+  app.add_option("--save_steps", flags.save_steps, "Steps between checkpoints")->capture_default_str();
+  app.add_option("--log_steps", flags.log_steps, "Steps between lines of progress")->capture_default_str();
+  app.add_option("--digits", flags.digits, "Digits to draw, where there are no files of MNIST")->capture_default_str();
+  app.add_flag("--evaluate,!--no-evaluate", flags.evaluate, "Whether the chief tests the result");
+  app.add_flag("--log_cluster", flags.log_cluster, "Say when other tasks come and go");
+}
+
+// Which task of which cluster this is: what `tutti run` says in TF_CONFIG, else the flags.
+ServerOptions this_task(const Flags& flags) {
+  if (auto told = server_options_from_env().value_or_throw()) return *std::move(told);
+  ServerOptions options;
+  options.cluster = ClusterSpec::from_flags(flags.ps_hosts, flags.worker_hosts).value_or_throw();
+  options.job = flags.job_name;
+  options.task = flags.task_index;
+  return options;
+}
+
+// The chief, where there is one, is the first of the workers.
+struct Place {
+  explicit Place(const ServerOptions& task)
+      : cluster(task.cluster), device(str_cat("/job:", task.job, "/task:", task.task)) {
+    const bool has_chief = cluster.tasks().contains("chief");
+    const auto of_job = cluster.tasks().find("worker");
+    workers = (of_job == cluster.tasks().end() ? 0 : static_cast<int>(of_job->second.size())) + (has_chief ? 1 : 0);
+    number = task.task + (has_chief && task.job == "worker" ? 1 : 0);
+  }
+  bool is_chief() const { return number == 0; }
+
+  const ClusterSpec& cluster;
+  const std::string device;
+  int workers = 0;
+  int number = 0;  // of this one among the workers
+};
+
+// Says where the training is whenever that many steps have passed.
+class Progress {
+ public:
+  explicit Progress(std::int64_t every) : every_(every) {}
+  void show(std::int64_t step, float loss) {
+    // Far behind the next line: a checkpoint was restored.
+    if (every_ <= 0 || (step < next_ && step > next_ - 2 * every_)) return;
+    std::printf("Train step %lld, loss: %f\n", static_cast<long long>(step), loss);
+    std::fflush(stdout);
+    next_ = (step / every_ + 1) * every_;
+  }
+
+ private:
+  const std::int64_t every_;
+  std::int64_t next_ = 0;
+};
+
+// Says where a session begins: at the start, and again each time that a task was lost.
+class SayWhere : public SessionRunHook {
+ public:
+  explicit SayWhere(Var global_step) : global_step_(global_step) {}
+  void after_create_session(Session& session, Coordinator& /*coordinator*/) override {
+    std::printf("Session begins at step %lld\n", static_cast<long long>(read_global_step(session, global_step_)));
+    std::fflush(stdout);
+  }
+
+ private:
+  const Var global_step_;
+};
+
+void train(Server& server, const Place& place, const Flags& flags) {
+  Batches batches(training_digits(flags.digits / place.workers, place.number), flags.batch_size,
+                  kSeed + static_cast<std::uint64_t>(place.number));
+  // Variables go to the parameter servers in turn, everything else to this worker.
+  Graph graph(builtin_ops());
+  const auto scope =
+      graph.device_scope(replica_device_setter({.cluster = place.cluster, .worker_device = place.device}));
+  const DigitModel model(graph);
+  const Var global_step = get_or_create_global_step(graph);
+  Adam adam(flags.learning_rate);
+  std::vector<Hook> hooks = {SayWhere(global_step), StopAtStepHook({.last_step = flags.train_steps})};
+  SyncReplicas replicas(adam, {.replicas_to_aggregate = place.workers, .worker = place.device});
+  Node* step_op = nullptr;
+  if (flags.is_sync) {
+    step_op = replicas.minimize(model.loss, global_step);
+    hooks.push_back(SyncReplicasHook(replicas, place.is_chief()));
+  } else {
+    step_op = adam.minimize(model.loss, {}, global_step);
+  }
+
+  // The chief initialises the variables, or restores them from a checkpoint, and saves them; the others wait for it.
+  // When a task is lost, the session waits until it is back and goes on.
+  // Workers have nothing to say to each other: one that has ended, or is not there yet, keeps nobody waiting.
+  ConnectOptions connection;
+  connection.device_filters = {"/job:ps", place.device};
+  MonitoredTrainingSession session(graph, {.master = server.target(),
+                                           .is_chief = place.is_chief(),
+                                           .checkpoint_dir = flags.checkpoint_dir,
+                                           .hooks = hooks,
+                                           .save_checkpoint_steps = flags.save_steps,
+                                           .config = {.cluster = connection},
+                                           .log_step_count_steps = 0});
+  Progress progress(flags.log_steps);
+  session.loop([&] {
+    const auto values = session.run(model.feeds(batches.next()), {model.loss, global_step}, {step_op});
+    progress.show(values[1].scalar<std::int64_t>(), values[0].scalar<float>());
+  });
+
+  if (place.is_chief() && flags.evaluate) {
+    const auto after = server.connect(graph, connection).value_or_throw();
+    std::printf("test accuracy %.1f %%\n", 100 * test_accuracy(*after, model, test_digits()));
+  }
+}
+
+int run(const Flags& flags) {
+  ServerOptions task = this_task(flags);
+  if (!flags.log_cluster) task.log = [](const std::string&) {};
+  const std::unique_ptr<Server> server = Server::start(task).value_or_throw();
+  if (task.job == "ps") {
+    server->join();
+  } else {
+    train(*server, Place(task), flags);
+  }
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Trains on digits with parameter servers and workers.");
+  Flags flags;
+  add_flags(app, flags);
+  CLI11_PARSE(app, argc, argv);
+  try {
+    return run(flags);
+  } catch (const Error& error) {
+    std::fprintf(stderr, "distributed_mnist: %s\n", error.what());
+    return 1;
+  }
+}

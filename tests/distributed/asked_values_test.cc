@@ -1,0 +1,111 @@
+#include "tutti/distributed/internal/asked_values.h"
+
+#include <gtest/gtest.h>
+
+#include "tutti/runtime/held_work.h"
+
+namespace tutti::internal {
+namespace {
+
+struct Answer {
+  int count = 0;
+  Status status;
+  std::vector<std::int64_t> indices;
+  AskedValues::Done done() {
+    return [this](Result<RecvTensorsReply> reply) {
+      ++count;
+      status = reply.status();
+      indices.clear();
+      if (!reply.ok()) return;
+      for (const ReceivedTensor& value : reply->values) indices.push_back(value.index);
+    };
+  }
+};
+using Indices = std::vector<std::int64_t>;
+
+class AskedValuesTest : public ::testing::Test {
+ protected:
+  void make(std::size_t index) { values_->add(index, {}, Tensor::scalar(1.0f)); }
+
+  Cancellation caller_;
+  const std::shared_ptr<AskedValues> values_ = std::make_shared<AskedValues>(4, 1000);
+};
+
+TEST_F(AskedValuesTest, ARequestIsAnsweredWithWhatIsThereAndTheNextWithTheRest) {
+  Answer first, second, third;
+  values_->ask(caller_, first.done());
+  EXPECT_EQ(first.count, 0);
+  make(2);
+  EXPECT_EQ(first.indices, Indices{2});
+  make(0);
+  make(3);
+  values_->ask(caller_, second.done());
+  EXPECT_EQ(second.indices, (Indices{0, 3}));
+  values_->ask(caller_, third.done());
+  EXPECT_EQ(third.count, 0);
+  make(1);
+  EXPECT_EQ(third.indices, Indices{1});
+  EXPECT_EQ(first.count + second.count + third.count, 3);
+}
+
+TEST_F(AskedValuesTest, WhatAThreadMakesInOneGoIsAnsweredTogether) {
+  Answer answer;
+  values_->ask(caller_, answer.done());
+  {
+    const HeldWork held;
+    make(0);
+    make(1);
+    EXPECT_EQ(answer.count, 0);
+  }
+  EXPECT_EQ(answer.indices, (Indices{0, 1}));
+}
+
+TEST_F(AskedValuesTest, TheLastValueWaitsForNothing) {
+  Answer answer;
+  values_->ask(caller_, answer.done());
+  const HeldWork held;
+  for (std::size_t i = 0; i < 4; ++i) make(i);
+  EXPECT_EQ(answer.indices, (Indices{0, 1, 2, 3}));
+}
+
+TEST_F(AskedValuesTest, AnErrorEndsItForAllRequests) {
+  Answer waiting, later;
+  values_->ask(caller_, waiting.done());
+  values_->add(1, aborted("over"), {});
+  EXPECT_EQ(waiting.status, aborted("over"));
+  make(0);
+  values_->add(2, aborted("again"), {});
+  values_->ask(caller_, later.done());
+  EXPECT_EQ(later.status, aborted("over"));
+}
+
+TEST_F(AskedValuesTest, ACancelledRequestEndsTheWaitsForTheValues) {
+  Answer answer, late;
+  values_->ask(caller_, answer.done());
+  caller_.cancel(cancelled("gone"));
+  EXPECT_EQ(answer.count, 1);
+  EXPECT_EQ(answer.status, cancelled("gone"));
+  EXPECT_EQ(values_->cancellation().status(), cancelled("gone"));
+  values_->ask(caller_, late.done());
+  EXPECT_EQ(late.status, cancelled("gone"));
+}
+
+TEST_F(AskedValuesTest, ThereIsOneRequestAtATime) {
+  Answer first, second;
+  values_->ask(caller_, first.done());
+  values_->ask(caller_, second.done());
+  EXPECT_EQ(second.status.code(), Code::kAborted);
+  EXPECT_EQ(first.count, 0);
+  make(0);
+  EXPECT_EQ(first.indices, Indices{0});
+}
+
+TEST_F(AskedValuesTest, WhatNobodyAsksForIsLimited) {
+  for (std::size_t i = 0; i < 2; ++i) values_->add(i, {}, Tensor(DType::kFloat, Shape{200}));
+  Answer answer;
+  values_->ask(caller_, answer.done());
+  EXPECT_EQ(answer.status.code(), Code::kResourceExhausted);
+}
+
+}  // namespace
+}  // namespace tutti::internal

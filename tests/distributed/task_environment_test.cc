@@ -1,0 +1,62 @@
+#include "tutti/distributed/task_environment.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <string>
+
+namespace tutti {
+namespace {
+
+// Sets a variable for as long as it lives.
+class Setting {
+ public:
+  Setting(const char* name, const char* value) : name_(name) {
+    if (const char* before = std::getenv(name)) before_ = before;
+    value == nullptr ? unsetenv(name) : setenv(name, value, 1);
+  }
+  ~Setting() { before_ ? setenv(name_, before_->c_str(), 1) : unsetenv(name_); }
+  Setting(const Setting&) = delete;
+  Setting& operator=(const Setting&) = delete;
+
+ private:
+  const char* const name_;
+  std::optional<std::string> before_;
+};
+
+TEST(TaskEnvironment, Threads) {
+  for (const auto& [text, threads] : {std::pair<const char*, int>{nullptr, 0}, {"", 0}, {"3", 3}, {"1024", 1024}}) {
+    const Setting setting("TUTTI_THREADS", text);
+    EXPECT_EQ(threads_from_env().value_or_throw(), threads);
+  }
+  for (const char* text : {"-1", "1025", "two", "1.5"}) {
+    const Setting setting("TUTTI_THREADS", text);
+    EXPECT_EQ(threads_from_env().status().code(), Code::kInvalidArgument) << text;
+    EXPECT_NE(threads_from_env().status().message().find(text), std::string::npos);
+  }
+}
+
+TEST(TaskEnvironment, ATaskOfACluster) {
+  const Setting config(
+      "TF_CONFIG", R"({"cluster": {"ps": ["a:1"], "worker": ["b:1", "c:1"]}, "task": {"type": "worker", "index": 1}})");
+  const Setting threads("TUTTI_THREADS", "2");
+  const std::optional<ServerOptions> options = server_options_from_env().value_or_throw();
+  ASSERT_TRUE(options);
+  EXPECT_EQ(options->cluster, ClusterSpec({{"ps", {"a:1"}}, {"worker", {"b:1", "c:1"}}}));
+  EXPECT_EQ(options->job, "worker");
+  EXPECT_EQ(options->task, 1);
+  EXPECT_EQ(options->runtime.intra_op_threads, 2);
+  EXPECT_EQ(options->runtime.inter_op_threads, 2);
+}
+
+TEST(TaskEnvironment, NoCluster) {
+  for (const char* text : {static_cast<const char*>(nullptr), "{}"}) {
+    const Setting config("TF_CONFIG", text);
+    EXPECT_FALSE(server_options_from_env().value_or_throw());
+  }
+  const Setting broken("TF_CONFIG", "{");
+  EXPECT_EQ(server_options_from_env().status().code(), Code::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace tutti

@@ -1,0 +1,172 @@
+"""Training jobs that stop in one system and go on in the other: check_savers.py SAVER_TOOL
+
+The same model in both: two layers, the first partitioned, Adam, a global step. Checkpoints have the same names, slots
+included; a job goes on from the other's checkpoint with the steps that it would have made itself; and each system can
+use the graph and the saver of the other's .meta file.
+"""
+import os
+import subprocess
+import sys
+import tempfile
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import numpy as np  # noqa: E402
+import tensorflow as tf  # noqa: E402
+
+tf1 = tf.compat.v1
+tf1.disable_eager_execution()
+tf1.logging.set_verbosity(tf1.logging.ERROR)
+
+TOOL = sys.argv[1]
+TIMEOUT_S = 120
+ROWS, INNER, BATCH = 7, 4, 5
+STEPS = 6
+
+checks = 0
+failures = []
+
+
+def check(good, what):
+    global checks
+    checks += 1
+    if not good:
+        failures.append(what)
+        print(f"FAILED: {what}")
+
+
+def tool(*args):
+    done = subprocess.run([TOOL, *map(str, args)], capture_output=True, timeout=TIMEOUT_S, check=False)
+    check(done.returncode == 0, f"{args}: {done.stderr.decode(errors='replace').strip()}")
+    return done.stdout.decode().strip()
+
+
+def ramp(shape, start):
+    return (np.float32(start) + np.float32(0.01) * np.arange(np.prod(shape), dtype=np.float32)).reshape(shape)
+
+
+def build(use_resource=True):
+    """The model of saver_tool.cc; gives the operation that trains it."""
+    parts = tf1.get_variable(
+        "hidden/w", [ROWS, INNER], use_resource=use_resource, partitioner=tf1.fixed_size_partitioner(2),
+        initializer=lambda shape, dtype=None, partition_info=None: tf.constant(ramp(shape, -0.1)))
+    out = tf1.get_variable("out/w", initializer=ramp((INNER, 1), 0.2), use_resource=use_resource)
+    bias = tf1.get_variable("out/b", initializer=np.array([0.5], np.float32), use_resource=use_resource)
+    step = tf1.train.get_or_create_global_step()
+    hidden = tf.tanh(tf.matmul(tf.constant(ramp((BATCH, ROWS), 0)), tf.convert_to_tensor(parts)))
+    loss = tf.reduce_mean(tf.square(tf.matmul(hidden, out) + bias - tf.constant(ramp((BATCH, 1), 1))))
+    return tf1.train.AdamOptimizer(0.05).minimize(loss, global_step=step)
+
+
+def values(prefix):
+    reader = tf.train.load_checkpoint(prefix)
+    return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
+
+
+def same(ours, theirs, what, exact=False):
+    a, b = values(ours), values(theirs)
+    check(set(a) == set(b), f"{what}: names differ: {sorted(set(a) ^ set(b))}")
+    for name in set(a) & set(b):
+        good = a[name].dtype == b[name].dtype and a[name].shape == b[name].shape and (
+            np.array_equal(a[name], b[name]) if exact else np.allclose(a[name], b[name], rtol=1e-5, atol=1e-6))
+        check(good, f"{what}: {name}: {a[name]} and {b[name]}")
+
+
+def reference(folder, steps, use_resource=True, sharded=False):
+    """A job of TensorFlow's alone."""
+    with tf.Graph().as_default():
+        train = build(use_resource)
+        saver = tf1.train.Saver(sharded=sharded)
+        with tf1.Session() as session:
+            session.run(tf1.global_variables_initializer())
+            for _ in range(steps):
+                session.run(train)
+            return saver.save(session, f"{folder}/reference", global_step=steps), train.name
+
+
+def check_from_tutti(folder):
+    for sharded in (False, True):
+        there = f"{folder}/{'sharded' if sharded else 'single'}"
+        os.makedirs(there)
+        path = tool("start", f"{there}/model.ckpt", STEPS, *(["sharded"] if sharded else []))
+        check(tf.train.latest_checkpoint(there) == path, f"latest_checkpoint is {tf.train.latest_checkpoint(there)}")
+        same(path, reference(there, STEPS)[0], "trained by each")
+        for use_resource in (True, False):
+            with tf.Graph().as_default():
+                train = build(use_resource)
+                saver = tf1.train.Saver()
+                with tf1.Session() as session:
+                    saver.restore(session, path)
+                    check(session.run(tf1.train.get_global_step()) == STEPS, "the global step in TensorFlow")
+                    for _ in range(STEPS):
+                        session.run(train)
+                    on = saver.save(session, f"{there}/on_{use_resource}")
+            same(on, reference(there, 2 * STEPS)[0], f"begun by Tutti, continued by TensorFlow ({use_resource})")
+
+
+def check_meta_of_tutti(folder):
+    path = tool("start", f"{folder}/model.ckpt", STEPS, "sharded")
+    with tf.Graph().as_default() as graph:
+        saver = tf1.train.import_meta_graph(path + ".meta")
+        names = {v.op.name for v in tf1.global_variables()}
+        check({"hidden/w/part_0", "out/b", "out/w/Adam_1", "beta1_power", "global_step"} <= names,
+              f"variables: {names}")
+        check({v.op.name for v in tf1.trainable_variables()} ==
+              {"hidden/w/part_0", "hidden/w/part_1", "out/w", "out/b"}, "trainable variables")
+        with tf1.Session() as session:
+            saver.restore(session, path)
+            for _ in range(STEPS):
+                session.run(graph.get_operation_by_name("Adam"))
+            same(saver.save(session, f"{folder}/on"), reference(folder, 2 * STEPS)[0], "Tutti's graph in TensorFlow")
+            # A Saver that TensorFlow makes itself of what it imported knows the parts, too.
+            again = tf1.train.Saver()
+            same(again.save(session, f"{folder}/again"), f"{folder}/on", "a Saver over Tutti's graph", exact=True)
+            session.run(tf1.global_variables_initializer())
+
+
+def check_from_tensorflow(folder):
+    for sharded in (False, True):
+        for use_resource in (True, False):
+            there = f"{folder}/{sharded}_{use_resource}"
+            os.makedirs(there)
+            path, target = reference(there, STEPS, use_resource, sharded)
+            tool("continue", path, STEPS, f"{there}/on")
+            wanted = reference(f"{there}", 2 * STEPS)[0]
+            same(f"{there}/on", wanted, "begun by TensorFlow, continued by Tutti")
+            tool("continue", path, 0, f"{there}/copy")
+            same(f"{there}/copy", path, "restored and saved by Tutti", exact=True)
+            tool("meta", path + ".meta", path, target, STEPS, f"{there}/meta")
+            same(f"{there}/meta", wanted, "TensorFlow's graph in Tutti")
+
+
+def check_state(folder):
+    """The file `checkpoint`, as both write it."""
+    for name in ("tutti", "tensorflow"):
+        os.makedirs(f"{folder}/{name}")
+    tool("start", f"{folder}/tutti/m", 1)
+    with tf.Graph().as_default():
+        build()
+        saver = tf1.train.Saver()
+        with tf1.Session() as session:
+            session.run(tf1.global_variables_initializer())
+            saver.save(session, f"{folder}/tensorflow/m", global_step=1)
+    texts = []
+    for name in ("tutti", "tensorflow"):
+        with open(f"{folder}/{name}/checkpoint", encoding="utf-8") as file:
+            texts.append(file.read().replace(f"{folder}/{name}", ""))
+    check(texts[0] == texts[1], f"checkpoint files differ: {texts}")
+    check(sorted(os.listdir(f"{folder}/tutti")) == sorted(os.listdir(f"{folder}/tensorflow")), "names of files differ")
+
+
+def main():
+    for part in (check_from_tutti, check_meta_of_tutti, check_from_tensorflow, check_state):
+        before, failed = checks, len(failures)
+        with tempfile.TemporaryDirectory() as folder:
+            part(folder)
+        print(f"{part.__name__}: {checks - before} checks, {len(failures) - failed} failures")
+    print(f"savers: {checks} checks, {len(failures)} failures")
+    return 1 if failures or not checks else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,116 @@
+#include "tutti/train/checkpoint_manager.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/train/saver_fixture.h"
+
+namespace tutti {
+namespace {
+
+class CheckpointManagerTest : public testing::Test {
+ protected:
+  CheckpointManagerOptions options() {
+    return {.directory = directory_.file("deep/er"), .max_to_keep = 2, .saver = {.clock = &clock_}};
+  }
+  std::string path(int number) const { return directory_.file(str_cat("deep/er/ckpt-", number)); }
+  bool there(int number) const { return local_file_system().exists(path(number) + ".index"); }
+
+  TempDirectory directory_;
+  ManualClock clock_;
+  SmallModel model_;
+  LocalSession session_{model_.graph};
+};
+
+TEST_F(CheckpointManagerTest, NumbersGoOn) {
+  {
+    CheckpointManager manager(model_.graph, options());
+    EXPECT_EQ(manager.latest_checkpoint(), "");
+    bool initialised = false;
+    CheckpointManagerOptions with_init = options();
+    with_init.init_fn = [&](Session& session) {
+      session.run({model_.init});
+      initialised = true;
+    };
+    EXPECT_FALSE(CheckpointManager(model_.graph, with_init).restore_or_initialize(session_).has_value());
+    EXPECT_TRUE(initialised);
+    for (int number = 1; number <= 3; ++number) EXPECT_EQ(manager.save(session_), path(number));
+    EXPECT_EQ(manager.checkpoints(), (std::vector<std::string>{path(2), path(3)}));
+    EXPECT_FALSE(there(1));
+  }
+  session_.run({model_.train});
+  CheckpointManager next(model_.graph, options());
+  EXPECT_EQ(next.latest_checkpoint(), path(3));
+  EXPECT_EQ(next.checkpoints(), (std::vector<std::string>{path(2), path(3)}));
+  EXPECT_EQ(next.restore_or_initialize(session_), path(3));
+  EXPECT_EQ(session_.run({}, {model_.global_step})[0].scalar<std::int64_t>(), 0);
+  EXPECT_EQ(next.save(session_), path(4));
+  EXPECT_FALSE(there(2));
+  EXPECT_EQ(next.save(session_, 10), path(10));
+  EXPECT_EQ(next.save(session_), path(11));
+}
+
+TEST_F(CheckpointManagerTest, HoursAreCountedOverRestarts) {
+  session_.run({model_.init});
+  CheckpointManagerOptions hourly = options();
+  hourly.max_to_keep = 1;
+  hourly.keep_checkpoint_every_n_hours = 2;
+  for (int i = 0; i < 8; ++i) {
+    CheckpointManager manager(model_.graph, hourly);
+    clock_.advance(std::chrono::hours(1));
+    manager.save(session_);
+  }
+  std::vector<int> kept;
+  for (int number = 1; number <= 8; ++number) {
+    if (there(number)) kept.push_back(number);
+  }
+  // Written at hour N: the first that is two hours after the start, or after the last one that was kept.
+  EXPECT_EQ(kept, (std::vector<int>{2, 4, 6, 8}));
+}
+
+TEST_F(CheckpointManagerTest, Intervals) {
+  session_.run({model_.init});
+  CheckpointManagerOptions spaced = options();
+  spaced.step_counter = model_.global_step;
+  spaced.checkpoint_interval = 3;
+  CheckpointManager manager(model_.graph, spaced);
+  std::vector<int> saved;
+  for (int step = 0; step < 8; ++step) {
+    if (manager.save(session_)) saved.push_back(step);
+    session_.run({model_.train});
+  }
+  EXPECT_EQ(saved, (std::vector<int>{0, 3, 6}));
+  EXPECT_TRUE(manager.save(session_, {}, /*check_interval=*/false).has_value());
+}
+
+TEST_F(CheckpointManagerTest, AMovedDirectory) {
+  session_.run({model_.init});
+  CheckpointManager(model_.graph, options()).save(session_);
+  throw_if_error(local_file_system().rename(directory_.file("deep/er"), directory_.file("deep/moved")));
+  CheckpointManagerOptions moved = options();
+  moved.directory = directory_.file("deep/moved/");
+  EXPECT_EQ(CheckpointManager(model_.graph, moved).restore_or_initialize(session_),
+            directory_.file("deep/moved/ckpt-1"));
+}
+
+TEST_F(CheckpointManagerTest, BadOptions) {
+  const auto code = [&](CheckpointManagerOptions bad) {
+    try {
+      CheckpointManager manager(model_.graph, std::move(bad));
+    } catch (const Error& error) {
+      return error.code();
+    }
+    return Code::kOk;
+  };
+  CheckpointManagerOptions none = options(), interval = options(), directory = options(), all = options();
+  none.max_to_keep = 0;
+  interval.checkpoint_interval = 5;
+  directory.directory = "";
+  all.max_to_keep = {};
+  EXPECT_EQ(code(none), Code::kInvalidArgument);
+  EXPECT_EQ(code(interval), Code::kInvalidArgument);
+  EXPECT_EQ(code(directory), Code::kInvalidArgument);
+  EXPECT_EQ(code(all), Code::kOk);
+}
+
+}  // namespace
+}  // namespace tutti

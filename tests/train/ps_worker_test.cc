@@ -1,0 +1,197 @@
+#include "tutti/train/ps_worker.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+
+#include "tutti/distributed/in_process_cluster.h"
+#include "tutti/ops/array.h"
+#include "tutti/ops/builders.h"
+#include "tutti/ops/math.h"
+#include "tutti/ops/op_table.h"
+#include "tutti/ops/state.h"
+#include "tutti/optim/sgd.h"
+
+namespace tutti {
+namespace {
+
+class PSWorkerTest : public testing::Test {
+ protected:
+  PSWorkerTest() {
+    InProcessClusterOptions options{.workers = 2, .ps = 1};
+    options.server.log = [](const std::string&) {};
+    cluster_ = InProcessCluster::start(std::move(options)).value_or_throw();
+  }
+
+  PSWorkerOptions options(int index) const {
+    PSWorkerOptions options;
+    options.cluster = cluster_->cluster();
+    options.is_chief = index == 0;
+    options.task_index = index;
+    options.session.environment.log = nullptr;
+    return options;
+  }
+
+  std::unique_ptr<InProcessCluster> cluster_;
+};
+
+// Adds one to a variable on the parameter server in each step.
+class Counter : public PSWorker {
+ public:
+  Counter(PSWorkerOptions options, int steps) : PSWorker(std::move(options)), steps_(steps) {}
+  ~Counter() override { finish(); }
+
+  float value() { return session().run({}, {*count_})[0].scalar<float>(); }
+  std::string variable_device() const { return count_->handle().node->requested_device(); }
+
+  std::atomic<int> done{0};
+
+ private:
+  void build(Graph& graph) override {
+    const auto scope = graph.device_scope(device());
+    count_.emplace(variable(graph, Tensor::scalar<float>(0), "count"));
+    add_ = count_->assign_add(constant(graph, Tensor::scalar<float>(1)));
+  }
+  bool step(Session& session, const RunOptions& options) override {
+    session.run({add_}, options);
+    return ++done != steps_;
+  }
+
+  const int steps_;
+  std::optional<Var> count_;
+  Node* add_ = nullptr;
+};
+
+TEST_F(PSWorkerTest, StepsEndByThemselves) {
+  Counter worker(options(0), 20);
+  worker.start();
+  EXPECT_EQ(worker.variable_device(), "/job:ps/task:0");
+  EXPECT_EQ(worker.config().master, cluster_->worker(0).target());
+  EXPECT_EQ(worker.name(), "/job:worker/replica:0/task:0");
+  worker.join();
+  EXPECT_EQ(worker.done, 20);
+  EXPECT_TRUE(worker.coordinator().should_stop());
+  worker.stop();
+  worker.join();
+}
+
+TEST_F(PSWorkerTest, WorkersShareVariables) {
+  Counter chief(options(0), 50);
+  Counter other(options(1), 30);
+  chief.start();
+  other.start();
+  other.join();
+  while (chief.done != 50) std::this_thread::yield();
+  EXPECT_EQ(chief.value(), 80);
+  chief.join();
+}
+
+TEST_F(PSWorkerTest, StopsBetweenSteps) {
+  Counter worker(options(0), -1);
+  worker.start();
+  while (worker.done < 5) std::this_thread::yield();
+  worker.stop();
+  const int done = worker.done;
+  EXPECT_GE(done, 5);
+  worker.stop();
+  EXPECT_EQ(worker.done, done);
+}
+
+// Takes from a queue that nobody fills.
+class Waiter : public PSWorker {
+ public:
+  using PSWorker::PSWorker;
+  ~Waiter() override { finish(); }
+
+  std::atomic<bool> in_step{false};
+
+ private:
+  void build(Graph& graph) override {
+    const auto scope = graph.device_scope("/job:ps/task:0");
+    const std::vector<DType> types = {DType::kFloat};
+    Node* const queue = graph.add_node({.op = "FIFOQueueV2", .attrs = {{"component_types", types}}}).value_or_throw();
+    take_ = graph.add_node({.op = "QueueDequeueV2", .inputs = {queue->output()}, .attrs = {{"component_types", types}}})
+                .value_or_throw();
+  }
+  bool step(Session& session, const RunOptions& options) override {
+    in_step = true;
+    session.run({take_}, options);
+    return true;
+  }
+
+  Node* take_ = nullptr;
+};
+
+TEST_F(PSWorkerTest, StopsWhileAStepIsInFlight) {
+  Waiter worker(options(0));
+  worker.start();
+  while (!worker.in_step) std::this_thread::yield();
+  worker.stop();
+  // The cluster has not suffered.
+  Counter next(options(0), 3);
+  next.start();
+  next.join();
+  EXPECT_EQ(next.done, 3);
+}
+
+TEST_F(PSWorkerTest, StopEndsAnothersJoin) {
+  Waiter worker(options(0));
+  worker.start();
+  std::thread other([&] { worker.stop(); });
+  worker.join();
+  other.join();
+}
+
+TEST_F(PSWorkerTest, ADestroyedWorkerStops) {
+  Waiter worker(options(0));
+  worker.start();
+}
+
+TEST_F(PSWorkerTest, StopEndsTheWaitForTheChief) {
+  Counter worker(options(1), 1);  // no chief initialises the variables
+  std::thread other([&] { worker.stop(); });
+  EXPECT_THROW(worker.start(), Error);
+  other.join();
+}
+
+class Failing : public PSWorker {
+ public:
+  Failing(PSWorkerOptions options, Status error) : PSWorker(std::move(options)), error_(std::move(error)) {}
+  ~Failing() override { finish(); }
+
+ private:
+  void build(Graph& graph) override { variable(graph, Tensor::scalar<float>(0), "v"); }
+  bool step(Session&, const RunOptions&) override { throw_error(error_); }
+  const Status error_;
+};
+
+TEST_F(PSWorkerTest, WhatAStepThrowsIsThrownOnce) {
+  Failing worker(options(0), invalid_argument("no such digit"));
+  worker.start();
+  try {
+    worker.join();
+    FAIL() << "the error is lost";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Code::kInvalidArgument);
+    EXPECT_NE(std::string(error.what()).find("no such digit"), std::string::npos);
+  }
+  worker.stop();
+}
+
+TEST_F(PSWorkerTest, TheEndOfTheDataIsNoError) {
+  Failing worker(options(0), out_of_range("no more"));
+  worker.start();
+  worker.join();
+}
+
+TEST_F(PSWorkerTest, StartsOnce) {
+  Counter worker(options(0), 1);
+  worker.start();
+  EXPECT_THROW(worker.start(), Error);
+  worker.join();
+  EXPECT_THROW(Counter(options(7), 1), Error);  // no such task
+}
+
+}  // namespace
+}  // namespace tutti

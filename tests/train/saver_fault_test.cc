@@ -1,0 +1,257 @@
+// Saves that are cut short, at every call of the disk: what `checkpoint` names is always whole.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <filesystem>
+
+#include "tests/train/power_loss_files.h"
+#include "tests/train/saver_fixture.h"
+#include "tutti/train/checkpoint_reader.h"
+
+namespace tutti {
+namespace {
+
+bool changes_the_disk(FileOp op) { return op != FileOp::kOpenRead && op != FileOp::kRead; }
+
+// A disk that does so many changes and then nothing any more, as if the process were dead.
+class DyingDisk {
+ public:
+  explicit DyingDisk(FileSystem& base)
+      : files_(
+            base, [this](FileOp op, const std::string& path) { return ask(op, path); }, /*tear_appends=*/true) {}
+
+  FileSystem& files() { return files_; }
+  void die_after(int changes) { left_ = changes; }
+  int changes() const { return changes_; }
+
+ private:
+  Status ask(FileOp op, const std::string& path) {
+    if (!changes_the_disk(op)) return left_ < 0 ? unavailable("dead: reading ", path) : Status();
+    if (left_.fetch_sub(1) <= 0) {
+      left_ = -1;
+      return unavailable("dead: changing ", path);
+    }
+    ++changes_;
+    return {};
+  }
+
+  std::atomic<int> left_ = 1 << 20;
+  std::atomic<int> changes_ = 0;
+  FaultyFileSystem files_;
+};
+
+struct Way {
+  bool sharded = false, same_path = false, background = false, power_loss = false;
+};
+std::ostream& operator<<(std::ostream& out, const Way& way) {
+  return out << (way.sharded ? "sharded" : "single") << (way.same_path ? "_again" : "")
+             << (way.background ? "_background" : "") << (way.power_loss ? "_power" : "");
+}
+
+// Everything in the directory belongs to a whole checkpoint, of which there are no more than so many.
+void expect_tidy(const std::string& directory, int checkpoints) {
+  int indices = 0;
+  for (const std::string& name : files_in(directory)) {
+    if (name == "checkpoint") continue;
+    const std::string prefix = name.substr(0, name.rfind('.'));
+    EXPECT_TRUE(local_file_system().exists(directory + "/" + prefix + ".index")) << name;
+    EXPECT_EQ(name.find("temp"), std::string::npos) << name;
+    indices += name.ends_with(".index");
+  }
+  EXPECT_LE(indices, checkpoints);
+}
+
+class SaverFaults : public testing::TestWithParam<Way> {
+ protected:
+  SaverOptions options() const {
+    return {.max_to_keep = 1, .sharded = GetParam().sharded, .save_in_background = GetParam().background};
+  }
+  std::string prefix() const { return directory_.file("m"); }
+  std::optional<std::int64_t> step(int number) const {
+    return GetParam().same_path ? std::nullopt : std::optional<std::int64_t>(number);
+  }
+
+  // An earlier run: values before the save that dies.
+  void save_old() {
+    SmallModel model;
+    Saver saver(model.graph, options());
+    LocalSession session(model.graph);
+    session.run({model.init});
+    session.run({model.train});
+    saver.save(session, prefix(), step(1));
+    saver.close();
+    old_ = model.values(session);
+    std::filesystem::copy(directory_.path(), old_files_.path());
+  }
+  void back_to_old() {
+    std::filesystem::remove_all(directory_.path());
+    std::filesystem::copy(old_files_.path(), directory_.path());
+  }
+
+  // The run that dies; whether it thought that it had saved.
+  bool save_new(DyingDisk& disk) {
+    SmallModel model;
+    SaverOptions with_disk = options();
+    with_disk.files = &disk.files();
+    Saver saver(model.graph, with_disk);
+    LocalSession session(model.graph, {.threads = {.files = &disk.files()}});
+    saver.restore(session, directory_.path());
+    saver.recover_last_checkpoints({latest_checkpoint(disk.files(), directory_.path()).value_or_throw().value()});
+    session.run({model.train});
+    new_ = model.values(session);
+    if (limit_) disk.die_after(*limit_);
+    Status saved = saver.try_save(session, prefix(), step(2)).status();
+    saved.update(saver.try_wait());
+    return saved.ok();
+  }
+
+  void expect_whole(bool saved) {
+    const std::optional<std::string> latest =
+        latest_checkpoint(local_file_system(), directory_.path()).value_or_throw();
+    ASSERT_TRUE(latest.has_value());
+    SmallModel model;
+    Saver saver(model.graph, options());
+    LocalSession session(model.graph);
+    saver.restore(session, *latest);
+    const std::vector<Tensor> values = model.values(session);
+    EXPECT_TRUE(same(values, new_) || (!saved && same(values, old_)));
+    // And the next run saves again, and leaves nothing of the dead one behind.
+    saver.recover_last_checkpoints(
+        read_checkpoint_state(local_file_system(), directory_.path()).value_or_throw()->all_model_checkpoint_paths);
+    session.run({model.train});
+    saver.save(session, prefix(), step(3));
+    saver.close();
+    session.run({model.init});
+    saver.restore(session, directory_.path());
+  }
+
+  TempDirectory directory_, old_files_;
+  std::vector<Tensor> old_, new_;
+  std::optional<int> limit_;
+};
+
+TEST_P(SaverFaults, AlwaysAWholeCheckpoint) {
+  save_old();
+  int changes = 1 << 20;
+  for (int limit = -1; limit <= changes; ++limit) {
+    SCOPED_TRACE(str_cat("dies after ", limit, " changes"));
+    back_to_old();
+    TempDirectory graveyard;
+    PowerLossFiles volatile_disk(graveyard.path());
+    DyingDisk disk(GetParam().power_loss ? static_cast<FileSystem&>(volatile_disk) : local_file_system());
+    limit_ = limit < 0 ? std::nullopt : std::optional<int>(limit);
+    const bool saved = save_new(disk);
+    volatile_disk.lose_power();
+    if (limit < 0) {
+      // The first time nothing fails, and tells how many changes there are.
+      ASSERT_TRUE(saved);
+      changes = disk.changes();
+      ASSERT_GT(changes, 10);
+    } else if (limit == 0) {
+      EXPECT_FALSE(saved);
+    }
+    expect_whole(saved);
+    if (HasFatalFailure()) return;
+    // One that was whole but not named yet, or named no more but not deleted yet, may stay beside the newest.
+    expect_tidy(directory_.path(), limit < 0 && !GetParam().power_loss ? 1 : 3);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, SaverFaults,
+                         testing::Values(Way{}, Way{.sharded = true, .background = true},
+                                         Way{.sharded = true, .same_path = true}, Way{.power_loss = true},
+                                         Way{.sharded = true, .background = true, .power_loss = true},
+                                         Way{.same_path = true, .power_loss = true}),
+                         testing::PrintToStringParamName());
+
+// --- Errors that the process survives ---
+
+class SaverErrors : public testing::Test {
+ protected:
+  SaverErrors() {
+    session_.run({model_.init});
+    session_.run({model_.train});
+    first_ = saver_.save(session_, directory_.file("m"), 1);
+    session_.run({model_.train});
+  }
+
+  TempDirectory directory_;
+  std::function<Status(FileOp, const std::string&)> fault_ = [](FileOp, const std::string&) { return Status(); };
+  FaultyFileSystem files_{local_file_system(), [this](FileOp op, const std::string& path) { return fault_(op, path); },
+                          true};
+  SmallModel model_;
+  Saver saver_{model_.graph, {.max_to_keep = 1, .files = &files_}};
+  LocalSession session_{model_.graph, {.threads = {.files = &files_}}};
+  std::string first_;
+};
+
+TEST_F(SaverErrors, AFullDisk) {
+  const std::vector<Tensor> before = model_.values(session_);
+  for (const FileOp full : {FileOp::kOpenWrite, FileOp::kAppend, FileOp::kSync, FileOp::kRename}) {
+    fault_ = [&](FileOp op, const std::string& path) {
+      return op == full ? resource_exhausted(path, ": no space left on device") : Status();
+    };
+    const Status status = saver_.try_save(session_, directory_.file("m"), 2).status();
+    EXPECT_EQ(status.code(), Code::kResourceExhausted);
+    EXPECT_NE(status.message().find("m-2"), std::string::npos) << status.message();
+    EXPECT_NE(status.message().find("no space left"), std::string::npos) << status.message();
+    fault_ = [](FileOp, const std::string&) { return Status(); };
+    EXPECT_EQ(latest_checkpoint(files_, directory_.path()).value_or_throw(), first_);
+    EXPECT_TRUE(same(model_.values(session_), before));
+  }
+  // Room again: training and saving go on, and nothing is left of the failures.
+  const std::string path = saver_.save(session_, directory_.file("m"), 3);
+  EXPECT_EQ(latest_checkpoint(files_, directory_.path()).value_or_throw(), path);
+  expect_tidy(directory_.path(), 1);
+}
+
+TEST_F(SaverErrors, ADirectoryThatMayNotBeWritten) {
+  fault_ = [&](FileOp op, const std::string& path) {
+    return changes_the_disk(op) ? permission_denied(path, ": read-only file system") : Status();
+  };
+  const Status status = saver_.try_save(session_, directory_.file("m"), 2).status();
+  EXPECT_EQ(status.code(), Code::kPermissionDenied);
+  EXPECT_NE(status.message().find(directory_.path()), std::string::npos) << status.message();
+  fault_ = [](FileOp, const std::string&) { return Status(); };
+  EXPECT_EQ(files_in(directory_.path()).size(), 4u);
+}
+
+TEST_F(SaverErrors, AnOldCheckpointThatCannotBeRemovedIsNoError) {
+  fault_ = [&](FileOp op, const std::string& path) {
+    return op == FileOp::kRemove ? permission_denied(path, ": not yours") : Status();
+  };
+  const std::string path = saver_.save(session_, directory_.file("m"), 2);
+  EXPECT_EQ(latest_checkpoint(files_, directory_.path()).value_or_throw(), path);
+}
+
+TEST_F(SaverErrors, DamagedFiles) {
+  const std::vector<Tensor> before = model_.values(session_);
+  const std::string data = first_ + ".data-00000-of-00001", index = first_ + ".index";
+  for (const std::string& path : {data, index}) {
+    const std::string good = read_file(local_file_system(), path).value_or_throw();
+    std::string flipped = good;
+    flipped[flipped.size() / 2] ^= 4;
+    for (const std::string& bad : {flipped, good.substr(0, good.size() / 2), std::string()}) {
+      throw_if_error(write_file(local_file_system(), path, bad));
+      const Status status = saver_.try_restore(session_, first_);
+      EXPECT_EQ(status.code(), Code::kDataLoss) << status.message();
+      EXPECT_NE(status.message().find(first_), std::string::npos) << status.message();
+      EXPECT_TRUE(same(model_.values(session_), before));
+    }
+    throw_if_error(write_file(local_file_system(), path, good));
+  }
+  throw_if_error(local_file_system().remove(data));
+  const Status gone = saver_.try_restore(session_, first_);
+  EXPECT_NE(gone.message().find(data), std::string::npos) << gone.message();
+  EXPECT_TRUE(same(model_.values(session_), before));
+}
+
+TEST_F(SaverErrors, AStateFileThatCannotBeReadIsReplaced) {
+  throw_if_error(write_file(local_file_system(), directory_.file("checkpoint"), "model_checkpoint_path 7"));
+  EXPECT_EQ(latest_checkpoint(files_, directory_.path()).status().code(), Code::kDataLoss);
+  const std::string path = saver_.save(session_, directory_.file("m"), 2);
+  EXPECT_EQ(latest_checkpoint(files_, directory_.path()).value_or_throw(), path);
+}
+
+}  // namespace
+}  // namespace tutti

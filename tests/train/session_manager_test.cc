@@ -1,0 +1,167 @@
+#include "tutti/train/session_manager.h"
+
+#include <future>
+
+#include "tests/train/train_fixture.h"
+#include "tutti/core/cancellation.h"
+#include "tutti/train/saver.h"
+#include "tutti/train/scaffold.h"
+
+namespace tutti {
+namespace {
+
+using namespace std::chrono_literals;
+using test::thrown_by;
+
+struct ManagerTest : testing::Test {
+  ManagerTest() {
+    scaffold.finalize(job.graph);
+    options.local_init_op = scaffold.local_init_op;
+    options.ready_op = scaffold.ready_op;
+    options.ready_for_local_init_op = scaffold.ready_for_local_init_op;
+    // Sessions see the same variables, as those of a cluster do.
+    options.config.local.runtime = std::make_shared<LocalRuntime>(RuntimeOptions{});
+    prepare.init_op = scaffold.init_op;
+    prepare.saver = scaffold.saver.get();
+    prepare.checkpoint_dir = directory.path();
+  }
+  SessionManager manager() { return SessionManager(job.graph, options, surroundings.environment()); }
+  float w(Session& session) { return session.run({}, {*job.w})[0].scalar<float>(); }
+
+  test::CountingJob job;
+  Scaffold scaffold;
+  TempDirectory directory;
+  test::TestEnvironment surroundings;
+  SessionManagerOptions options;
+  PrepareOptions prepare;
+};
+
+TEST_F(ManagerTest, InitialisesWithFeedsAndAFunction) {
+  const Output start = placeholder(job.graph, DType::kFloat, PartialShape::scalar(), "start");
+  prepare.init_op = group(job.graph, {job.w->assign(start), job.step->initializer()}, "fed_init");
+  prepare.init_feed_dict = {{start, Tensor::scalar(7.0f)}};
+  bool called = false;
+  prepare.init_fn = [&](Session& session) {
+    called = true;
+    EXPECT_EQ(w(session), 7);
+  };
+  const std::unique_ptr<Session> session = manager().prepare_session(prepare);
+  EXPECT_TRUE(called);
+  EXPECT_EQ(w(*session), 7);
+}
+
+TEST_F(ManagerTest, RestoresTheNewestCheckpointInstead) {
+  {
+    const std::unique_ptr<Session> session = manager().prepare_session(prepare);
+    session->run({job.train});
+    scaffold.saver->save(*session, directory.file("model.ckpt"), 1);
+  }
+  options.config.local.runtime = std::make_shared<LocalRuntime>(RuntimeOptions{});
+  prepare.init_fn = [](Session&) { FAIL() << "there is a checkpoint"; };
+  SessionManager restoring = manager();
+  EXPECT_EQ(w(*restoring.prepare_session(prepare)), 10.5f);
+  auto [session, restored] = restoring.recover_session(prepare);
+  EXPECT_TRUE(restored);
+  EXPECT_EQ(w(*session), 10.5f);
+  prepare.checkpoint_dir = "";
+  prepare.checkpoint_path = directory.file("model.ckpt-1");
+  EXPECT_EQ(w(*restoring.prepare_session(prepare)), 10.5f);
+  prepare.checkpoint_dir = directory.path();
+  EXPECT_EQ(thrown_by([&] { restoring.prepare_session(prepare); }).code(), Code::kInvalidArgument);
+}
+
+TEST_F(ManagerTest, RecoverSaysWhenThereIsNothingToRestore) { EXPECT_FALSE(manager().recover_session(prepare).second); }
+
+TEST_F(ManagerTest, NamesWhatAnInitOpLeftOut) {
+  prepare.init_op = job.w->initializer();
+  const Status status = thrown_by([&] { manager().prepare_session(prepare); });
+  EXPECT_EQ(status.code(), Code::kFailedPrecondition);
+  EXPECT_NE(status.message().find("Variables not initialized: global_step"), std::string::npos) << status.message();
+  EXPECT_NE(status.message().find("w/Assign"), std::string::npos) << status.message();
+  EXPECT_EQ(status.message().find("global_step, w"), std::string::npos) << status.message();
+}
+
+TEST_F(ManagerTest, NothingToInitialiseWithIsAnError) {
+  options = {};
+  prepare = {};
+  const Status status = thrown_by([&] { manager().prepare_session(prepare); });
+  EXPECT_EQ(status.code(), Code::kFailedPrecondition) << status.to_string();
+}
+
+TEST_F(ManagerTest, AReadyForLocalInitOpNeedsALocalInitOp) {
+  options.local_init_op = nullptr;
+  EXPECT_EQ(thrown_by([&] { manager(); }).code(), Code::kInvalidArgument);
+}
+
+TEST_F(ManagerTest, AWorkerWaitsForTheChief) {
+  SessionManager worker = manager();
+  auto waiting = std::async(std::launch::async, [&] { return worker.wait_for_session(7200); });
+  while (surroundings.lines.count("Waiting for model to be ready. Variables not initialized: global_step, w") == 0) {
+    ASSERT_NE(waiting.wait_for(1ms), std::future_status::ready);
+  }
+  const std::unique_ptr<Session> chief = manager().prepare_session(prepare);
+  while (waiting.wait_for(1ms) != std::future_status::ready) surroundings.clock->advance(100ms);
+  const std::unique_ptr<Session> session = waiting.get();
+  EXPECT_EQ(w(*session), 10);
+  EXPECT_EQ(surroundings.lines.count("Waiting for model"), 1);  // what has not changed is not said again
+}
+
+TEST_F(ManagerTest, AWorkerWaitsNoLongerThanItMayAndSaysWhatIsMissing) {
+  options.recovery_wait_secs = 30;
+  SessionManager worker = manager();
+  auto waiting = std::async(std::launch::async, [&] { return thrown_by([&] { worker.wait_for_session(70); }); });
+  while (waiting.wait_for(1ms) != std::future_status::ready) surroundings.clock->advance(10s);
+  const Status status = waiting.get();
+  EXPECT_EQ(status.code(), Code::kDeadlineExceeded);
+  EXPECT_NE(status.message().find("not ready after waiting 70 secs"), std::string::npos) << status.message();
+  EXPECT_NE(status.message().find("Variables not initialized: global_step, w"), std::string::npos) << status.message();
+}
+
+TEST_F(ManagerTest, ACancellationEndsTheWait) {
+  Cancellation cancellation;
+  Environment environment = surroundings.environment();
+  environment.cancellation = &cancellation;
+  SessionManager worker(job.graph, options, environment);
+  auto waiting = std::async(std::launch::async, [&] { return thrown_by([&] { worker.wait_for_session(7200); }); });
+  while (surroundings.lines.count("Waiting for model") == 0)
+    ASSERT_NE(waiting.wait_for(1ms), std::future_status::ready);
+  cancellation.cancel(cancelled("the user went home"));
+  const Status status = waiting.get();
+  EXPECT_EQ(status.code(), Code::kCancelled);
+  EXPECT_NE(status.message().find("the user went home"), std::string::npos) << status.message();
+}
+
+TEST_F(ManagerTest, WaitsForACheckpoint) {
+  prepare.wait_for_checkpoint = true;
+  SessionManager waiting_manager = manager();
+  auto waiting = std::async(std::launch::async, [&] { return waiting_manager.recover_session(prepare).second; });
+  while (surroundings.lines.count("Waiting for a checkpoint") == 0) {
+    ASSERT_NE(waiting.wait_for(1ms), std::future_status::ready);
+  }
+  LocalSession other(job.graph);
+  other.run({scaffold.init_op});
+  Saver(job.graph).save(other, directory.file("model.ckpt"), 4);
+  while (waiting.wait_for(1ms) != std::future_status::ready) surroundings.clock->advance(100ms);
+  EXPECT_TRUE(waiting.get());
+}
+
+TEST_F(ManagerTest, ALostTaskIsWaitedForToo) {
+  int tries = 0;
+  options.config.connect = [&](Graph& graph) -> Result<std::unique_ptr<Session>> {
+    if (++tries < 3) return unavailable("ps:0 is away");
+    return std::unique_ptr<Session>(std::make_unique<LocalSession>(graph, options.config.local));
+  };
+  {
+    LocalSession chief(job.graph, options.config.local);
+    chief.run({scaffold.init_op});
+  }
+  SessionManager worker = manager();
+  auto waiting = std::async(std::launch::async, [&] { return worker.wait_for_session(7200); });
+  while (waiting.wait_for(1ms) != std::future_status::ready) surroundings.clock->advance(100ms);
+  EXPECT_EQ(w(*waiting.get()), 10);
+  EXPECT_EQ(tries, 3);
+  EXPECT_EQ(surroundings.lines.count("ps:0 is away"), 1);
+}
+
+}  // namespace
+}  // namespace tutti

@@ -1,0 +1,131 @@
+// tutti run: a whole cluster as processes of this machine.
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "commands.h"
+#include "launch_plan.h"
+#include "launcher.h"
+#include "process.h"
+#include "reserved_ports.h"
+
+extern char** environ;
+
+namespace tutti::tools {
+namespace {
+
+constexpr const char* kFooter =
+    R"(tutti run [OPTIONS] PROGRAM [ARGUMENTS]
+
+PROGRAM is started once for each task, with the rest of the words as its arguments. The environment variable
+TF_CONFIG tells it the cluster and which task it is; what it does as a ps, chief, worker or evaluator is its own affair
+(Server::start and join, for a ps). A name without a slash is looked for in PATH and beside tutti itself.
+
+Every line of output says whose it is: "[worker 0] step 100". A task that fails is started again, under the same index
+and address, --restarts times each; a task that has none left fails the job. When the chief and all workers have ended
+with exit code 0 the other tasks are ended, and the job's exit code is 0; else it is that of the first task that failed
+for good (128 and the number, when a signal ended it).
+
+Ctrl-C and SIGTERM end all tasks and what these have started; a second one kills them. Nothing is left behind, also when
+tutti itself is killed.
+
+Example: the asynchronous, then the synchronous training of examples/distributed_mnist.cc
+  tutti run --ps 2 --workers 2 distributed_mnist
+  tutti run --ps 2 --workers 2 --restarts 3 distributed_mnist --is_sync=true --checkpoint_dir=model
+TensorFlow's program of that name, on its own servers
+  tutti run --ps 2 --workers 2 --host-flags python3 distributed_mnist.py)";
+
+struct Flags {
+  LaunchOptions launch;
+  int restarts = 0;
+  double grace_seconds = 10;
+};
+
+std::vector<std::string> environment() {
+  std::vector<std::string> all;
+  for (char** entry = environ; *entry != nullptr; ++entry) all.emplace_back(*entry);
+  return all;
+}
+
+int usable_cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  return sched_getaffinity(0, sizeof(set), &set) == 0 ? std::max(1, CPU_COUNT(&set)) : 1;
+}
+
+bool coloured() {
+  const char* refused = std::getenv("NO_COLOR");
+  return isatty(STDOUT_FILENO) != 0 && isatty(STDERR_FILENO) != 0 && (refused == nullptr || *refused == '\0');
+}
+
+int run_job(const Flags& flags) {
+  try {
+    std::error_code error;
+    const LaunchPlace place = {.environment = environment(),
+                               .tutti = std::filesystem::read_symlink("/proc/self/exe", error),
+                               .cores = usable_cores()};
+    const int ports = std::clamp(num_addresses(flags.launch), 0, 2001);
+    const ReservedPorts reserved = ReservedPorts::reserve(ports).value_or_throw();
+    const std::vector<TaskPlan> plans = plan_tasks(flags.launch, reserved.ports(), place).value_or_throw();
+    LauncherOptions options;
+    options.supervisor.restarts = flags.restarts;
+    options.supervisor.grace = std::chrono::milliseconds(static_cast<std::int64_t>(1000 * flags.grace_seconds));
+    options.coloured = coloured();
+    return launch(plans, options);
+  } catch (const Error& error) {
+    std::fprintf(stderr, "tutti run: %s\n", error.status().message().c_str());
+    if (error.code() == Code::kNotFound) return 127;
+    return error.code() == Code::kInvalidArgument ? 2 : 1;
+  }
+}
+
+void add_flags(CLI::App& command, Flags& flags) {
+  constexpr int kMost = 1000;
+  LaunchOptions& launch = flags.launch;
+  command.add_option("--ps", launch.ps, "Parameter servers")->check(CLI::Range(0, kMost))->capture_default_str();
+  command.add_option("--workers", launch.workers, "Workers")->check(CLI::Range(0, kMost))->capture_default_str();
+  command.add_flag("--chief", launch.chief, "A task of the job chief; without it worker 0 is the chief");
+  command.add_flag("--evaluator", launch.evaluator, "A task of the job evaluator, ended when the workers are done");
+  command.add_option("--restarts", flags.restarts, "How often each task may be started again")
+      ->check(CLI::Range(0, 1'000'000))
+      ->capture_default_str();
+  command
+      .add_option("--threads", launch.threads,
+                  "What TUTTI_THREADS tells each task; 0: this machine's cores are shared out")
+      ->check(CLI::Range(0, 1024));
+  command.add_option("--grace", flags.grace_seconds, "Seconds between SIGTERM and SIGKILL")
+      ->check(CLI::Range(0.0, 86400.0))
+      ->capture_default_str();
+  command.add_flag("--ps-server", launch.ps_server, "Parameter servers run `tutti server` instead of PROGRAM");
+  command.add_flag("--host-flags", launch.host_flags,
+                   "Adds --ps_hosts, --worker_hosts, --job_name and --task_index to PROGRAM's arguments");
+}
+
+}  // namespace
+
+void add_run_command(CLI::App& app) {
+  CLI::App* const command = app.add_subcommand("run", "Runs a program as a cluster of processes on this machine");
+  const auto flags = std::make_shared<Flags>();
+  add_flags(*command, *flags);
+  command->prefix_command();
+  command->footer(kFooter);
+  command->callback([command, flags] {
+    flags->launch.command = command->remaining();
+    const bool missing = flags->launch.command.empty();
+    if (missing || flags->launch.command[0].starts_with("-")) {
+      throw CLI::ParseError(missing ? "no PROGRAM" : "unknown option " + flags->launch.command[0],
+                            CLI::ExitCodes::InvalidError);
+    }
+    throw ExitCode{run_guarded([&] { return run_job(*flags); })};
+  });
+}
+
+}  // namespace tutti::tools

@@ -1,0 +1,101 @@
+#include "tutti/distributed/internal/asked_values.h"
+
+#include <utility>
+
+#include "tutti/runtime/held_work.h"
+#include "tutti/runtime/local_rendezvous.h"
+
+namespace tutti::internal {
+namespace {
+
+// Readers of more have something to do while the rest is made.
+constexpr std::size_t kMostHeldBytes = std::size_t{64} << 10;
+
+}  // namespace
+
+void AskedValues::ask(Cancellation& caller, Done done) {
+  Request request{&caller, 0, std::move(done)};
+  request.token = caller.register_callback([self = shared_from_this()] { self->withdraw(); });
+  if (request.token == 0) return request.done(caller.status());
+  std::optional<Answer> answer;
+  {
+    MutexLock lock(mu_);
+    if (request_) {
+      answer = Answer{std::move(request), aborted("the values are being asked for already")};
+    } else {
+      request_ = std::move(request);
+      // A cancellation that came before the request was entered has found nothing.
+      if (caller.cancelled()) {
+        answer = Answer{*std::exchange(request_, std::nullopt), caller.status()};
+      } else {
+        answer = take_answer();
+      }
+    }
+  }
+  give(std::move(answer));
+}
+
+void AskedValues::add(std::size_t index, const Status& status, Tensor value) {
+  const std::size_t bytes = held_bytes(value);
+  bool held = false;
+  {
+    MutexLock lock(mu_);
+    --missing_;
+    if (!status.ok()) {
+      status_.update(status);
+    } else {
+      ready_bytes_ += bytes;
+      ready_.values.push_back({static_cast<std::int64_t>(index), std::move(value)});
+      if (ready_bytes_ > limit_bytes_) {
+        status_.update(resource_exhausted(ready_.values.size(), " values with ", ready_bytes_,
+                                          " bytes wait to be asked for, more than the limit of ", limit_bytes_));
+      }
+    }
+    // The last ones, and what there is much of, wait for nothing.
+    held = status_.ok() && missing_ > 0 && ready_bytes_ < kMostHeldBytes;
+    if (held && flush_held_) return;
+    flush_held_ = held;
+  }
+  if (held && HeldWork::hold([self = shared_from_this()] { self->flush(); })) return;
+  flush();
+}
+
+std::optional<AskedValues::Answer> AskedValues::take_answer() {
+  if (!request_ || (status_.ok() && ready_.values.empty())) return std::nullopt;
+  Request request = *std::exchange(request_, std::nullopt);
+  if (!status_.ok()) return Answer{std::move(request), status_};
+  ready_bytes_ = 0;
+  return Answer{std::move(request), std::exchange(ready_, {})};
+}
+
+void AskedValues::give(std::optional<Answer> answer) {
+  if (!answer) return;
+  // Before `done`, with which the caller's cancellation may end.
+  answer->request.caller->deregister(answer->request.token);
+  answer->request.done(std::move(answer->reply));
+}
+
+void AskedValues::flush() {
+  std::optional<Answer> answer;
+  {
+    MutexLock lock(mu_);
+    flush_held_ = false;
+    answer = take_answer();
+  }
+  give(std::move(answer));
+}
+
+// Called by the caller's cancellation.
+void AskedValues::withdraw() {
+  std::optional<Request> request;
+  {
+    MutexLock lock(mu_);
+    request = std::exchange(request_, std::nullopt);
+  }
+  if (!request) return;
+  const Status cause = request->caller->status();
+  request->done(cause);
+  cancellation_.cancel(cause);
+}
+
+}  // namespace tutti::internal

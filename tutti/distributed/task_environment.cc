@@ -1,0 +1,33 @@
+#include "tutti/distributed/task_environment.h"
+
+#include <cstdlib>
+
+#include "tutti/core/strings.h"
+
+namespace tutti {
+
+Result<int> threads_from_env() {
+  constexpr std::int64_t kMost = 1024;
+  const char* text = std::getenv("TUTTI_THREADS");
+  if (text == nullptr || *text == '\0') return 0;
+  std::int64_t threads = 0;
+  if (!parse_int64(text, &threads) || threads < 0 || threads > kMost) {
+    return invalid_argument("TUTTI_THREADS: \"", printable(text), "\" is no number from 0 to ", kMost);
+  }
+  return static_cast<int>(threads);
+}
+
+Result<std::optional<ServerOptions>> server_options_from_env() {
+  TUTTI_ASSIGN_OR_RETURN(const std::optional<TaskConfig> config, TaskConfig::from_env());
+  if (!config || config->cluster.empty()) return std::optional<ServerOptions>();
+  TUTTI_ASSIGN_OR_RETURN(const int threads, threads_from_env());
+  ServerOptions options;
+  options.cluster = config->cluster;
+  options.job = config->type;
+  if (!config->type.empty()) options.task = config->index;
+  options.runtime.intra_op_threads = threads;
+  options.runtime.inter_op_threads = threads;
+  return std::optional<ServerOptions>(std::move(options));
+}
+
+}  // namespace tutti

@@ -1,0 +1,19 @@
+// What the environment tells a task of a cluster.
+#pragma once
+
+#include <optional>
+
+#include "tutti/distributed/server.h"
+
+namespace tutti {
+
+// TUTTI_THREADS: threads that the task computes with. 0, one a core, when it is not set; kInvalidArgument for what is
+// no number from 0 to 1024.
+Result<int> threads_from_env();
+
+// Cluster, job and task as TF_CONFIG names them, threads as TUTTI_THREADS; what `tutti run` tells the programs that it
+// starts. Empty when TF_CONFIG is not set or names no cluster. An evaluator is outside of the cluster: its options have
+// no place in it, and no server can be started with them.
+Result<std::optional<ServerOptions>> server_options_from_env();
+
+}  // namespace tutti

@@ -1,0 +1,15 @@
+// Arithmetic on the elements of gradients, whatever their type.
+#pragma once
+
+#include <cstdint>
+
+#include "tutti/core/dtype.h"
+
+namespace tutti {
+
+// values[0..n) /= count, in the values' own type.
+void divide_by_count(DType dtype, void* values, std::int64_t n, std::int64_t count);
+// sum[0..n) += values[0..n)
+void add_to_sum(DType dtype, void* sum, const void* values, std::int64_t n);
+
+}  // namespace tutti

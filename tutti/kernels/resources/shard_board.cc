@@ -1,0 +1,282 @@
+#include "tutti/kernels/resources/shard_board.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "tutti/kernels/resources/internal/waiter.h"
+
+namespace tutti {
+
+namespace {
+
+struct Nothing {};
+
+constexpr std::chrono::hours kLongestLease{24 * 365};
+
+}  // namespace
+
+struct ShardBoard::NextWaiter : Waiter<ShardClaim> {
+  std::string worker;
+};
+
+struct ShardBoard::AttendWaiter : Waiter<Nothing> {
+  std::string worker;
+};
+
+struct ShardBoard::Finished {
+  std::vector<std::shared_ptr<NextWaiter>> next;
+  std::vector<std::shared_ptr<AttendWaiter>> attend;
+};
+
+ShardBoard::ShardBoard(ShardBoardOptions options)
+    : options_(std::move(options)), shards_(static_cast<std::size_t>(options_.num_shards)) {}
+
+ShardBoard::~ShardBoard() = default;
+
+Result<std::shared_ptr<ShardBoard>> ShardBoard::create(ShardBoardOptions options) {
+  if (options.num_shards < 1 || options.num_shards > ShardAccumulatorOptions::kMaxShards) {
+    return invalid_argument("a step has 1 to ", ShardAccumulatorOptions::kMaxShards, " shards, not ",
+                            options.num_shards);
+  }
+  if (options.lease <= Duration::zero() || options.lease > kLongestLease) {
+    return invalid_argument("the lease of a shard must be positive and at most a year");
+  }
+  return std::shared_ptr<ShardBoard>(new ShardBoard(std::move(options)));
+}
+
+void ShardBoard::next(const std::string& worker, const ShardClaim& finished, Cancellation& cancellation,
+                      NextDone done) {
+  if (worker.empty()) return done(invalid_argument("who asks for a shard must have a name"), {});
+  const bool none = finished.step == -1 && finished.shard == -1;
+  if (!none && (finished.shard < 0 || finished.shard >= options_.num_shards)) {
+    return done(invalid_argument("board '", printable(options_.name), "' has no shard ", finished.shard, ", only ",
+                                 options_.num_shards),
+                {});
+  }
+  auto waiter = std::make_shared<NextWaiter>();
+  waiter->worker = worker;
+  waiter->done = std::move(done);
+  waiter->cancellation = &cancellation;
+  const Cancellation::Token token =
+      cancellation.register_callback([self = shared_from_this(), waiter] { self->cancel_next(waiter); });
+  Finished answered;
+  {
+    MutexLock lock(mu_);
+    if (!none && finished.step == step_) {
+      shards_[static_cast<std::size_t>(finished.shard)] = {.state = State::kDone};
+    }
+    Status refused = waiter->came_too_late(token) ? cancelled("asking for a shard was cancelled") : ended();
+    if (!refused.ok()) {
+      waiter->finish(std::move(refused));
+      answered.next.push_back(waiter);
+    } else {
+      waiter->phase = NextWaiter::Phase::kWaiting;
+      waiters_.push_back(waiter);
+      serve(&answered);
+    }
+  }
+  answer(answered);
+  watch_leases();
+}
+
+void ShardBoard::attend(const std::string& worker, Cancellation& cancellation, AttendDone done) {
+  if (worker.empty()) return done(invalid_argument("who attends must have a name"));
+  auto waiter = std::make_shared<AttendWaiter>();
+  waiter->worker = worker;
+  waiter->done = [done = std::move(done)](Status status, Nothing) { done(std::move(status)); };
+  waiter->cancellation = &cancellation;
+  const Cancellation::Token token =
+      cancellation.register_callback([self = shared_from_this(), waiter] { self->cancel_attend(waiter); });
+  Finished answered;
+  {
+    MutexLock lock(mu_);
+    Status refused = waiter->came_too_late(token) ? cancelled("attending was cancelled") : ended();
+    if (!refused.ok()) {
+      waiter->finish(refused.code() == Code::kOutOfRange ? Status() : std::move(refused));
+      answered.attend.push_back(waiter);
+    } else {
+      waiter->phase = AttendWaiter::Phase::kWaiting;
+      present_.push_back(waiter);
+    }
+  }
+  answer(answered);
+}
+
+ShardBoard::Shard* ShardBoard::find_for(const std::string& worker, TimePoint now) {
+  Shard* open = nullptr;
+  Shard* late = nullptr;
+  for (Shard& shard : shards_) {
+    if (shard.state == State::kOut && shard.worker == worker) return &shard;
+    if (open == nullptr && shard.state == State::kOpen) open = &shard;
+    if (late == nullptr && shard.state == State::kOut && options_.clock != nullptr && shard.lease_end <= now) {
+      late = &shard;
+    }
+  }
+  return open != nullptr ? open : late;
+}
+
+void ShardBoard::serve(Finished* finished) {
+  if (step_ < 0) return;
+  const TimePoint now = options_.clock != nullptr ? options_.clock->now() : TimePoint();
+  for (auto it = waiters_.begin(); it != waiters_.end();) {
+    NextWaiter& waiter = **it;
+    Shard* shard = find_for(waiter.worker, now);
+    if (shard == nullptr) {
+      ++it;  // one behind it may get back what it holds
+      continue;
+    }
+    *shard = {.state = State::kOut, .worker = waiter.worker, .lease_end = now + options_.lease};
+    waiter.answer = {.step = step_, .shard = shard - shards_.data()};
+    waiter.finish({});
+    finished->next.push_back(*it);
+    it = waiters_.erase(it);
+  }
+}
+
+// Only a worker that waits has use for a lease that ends; the timer is set when one does, for the first to end, and
+// again after that. Not with the mutex held: a clock may wait for a callback that wants it.
+void ShardBoard::watch_leases() {
+  if (options_.clock == nullptr) return;
+  TimePoint first = TimePoint::max();
+  {
+    MutexLock lock(mu_);
+    if (watching_ || waiters_.empty()) return;
+    for (const Shard& shard : shards_) {
+      if (shard.state == State::kOut) first = std::min(first, shard.lease_end);
+    }
+    if (first == TimePoint::max()) return;
+    watching_ = true;
+  }
+  options_.clock->call_at(first, [weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->lease_ended();
+  });
+}
+
+void ShardBoard::lease_ended() {
+  Finished answered;
+  {
+    MutexLock lock(mu_);
+    watching_ = false;
+    serve(&answered);
+  }
+  answer(answered);
+  watch_leases();
+}
+
+void ShardBoard::open(std::int64_t step) {
+  Finished answered;
+  {
+    MutexLock lock(mu_);
+    step_ = step;
+    closed_ = false;
+    shards_.assign(shards_.size(), Shard());
+    serve(&answered);
+  }
+  answer(answered);
+  watch_leases();
+}
+
+void ShardBoard::give_back_locked(const std::string& worker) {
+  for (Shard& shard : shards_) {
+    if (shard.state == State::kOut && shard.worker == worker) shard = Shard();
+  }
+}
+
+void ShardBoard::give_back(const std::string& worker) {
+  Finished answered;
+  {
+    MutexLock lock(mu_);
+    give_back_locked(worker);
+    serve(&answered);
+  }
+  answer(answered);
+}
+
+void ShardBoard::cancel_next(const std::shared_ptr<NextWaiter>& waiter) {
+  Finished answered;
+  {
+    MutexLock lock(mu_);
+    if (!waiter->cancel()) return;
+    waiter->finish(cancelled("asking for a shard was cancelled"));
+    waiters_.remove(waiter);
+    answered.next.push_back(waiter);
+    serve(&answered);
+  }
+  answer(answered);
+}
+
+void ShardBoard::cancel_attend(const std::shared_ptr<AttendWaiter>& waiter) {
+  Finished answered;
+  {
+    MutexLock lock(mu_);
+    if (!waiter->cancel()) return;
+    waiter->finish(cancelled("attending was cancelled"));
+    present_.remove(waiter);
+    answered.attend.push_back(waiter);
+    give_back_locked(waiter->worker);
+    serve(&answered);
+  }
+  answer(answered);
+}
+
+Status ShardBoard::ended() const {
+  if (abandoned_) return aborted("board '", printable(options_.name), "' was reset");
+  if (closed_) return out_of_range("board '", printable(options_.name), "' is closed: training has ended");
+  return {};
+}
+
+void ShardBoard::end_waiting(Finished* finished) {
+  const Status status = ended();
+  for (const auto& waiter : waiters_) {
+    waiter->finish(status);
+    finished->next.push_back(waiter);
+  }
+  waiters_.clear();
+  for (const auto& waiter : present_) {
+    waiter->finish(abandoned_ ? status : Status());
+    finished->attend.push_back(waiter);
+  }
+  present_.clear();
+}
+
+void ShardBoard::close() {
+  Finished answered;
+  {
+    MutexLock lock(mu_);
+    closed_ = true;
+    end_waiting(&answered);
+  }
+  answer(answered);
+}
+
+void ShardBoard::abandon() {
+  Finished answered;
+  {
+    MutexLock lock(mu_);
+    abandoned_ = true;
+    end_waiting(&answered);
+  }
+  answer(answered);
+}
+
+void ShardBoard::answer(const Finished& finished) {
+  answer_all(finished.next);
+  answer_all(finished.attend);
+}
+
+std::int64_t ShardBoard::step() const {
+  MutexLock lock(mu_);
+  return step_;
+}
+
+std::int64_t ShardBoard::num_done() const {
+  MutexLock lock(mu_);
+  return std::count_if(shards_.begin(), shards_.end(), [](const Shard& s) { return s.state == State::kDone; });
+}
+
+std::string ShardBoard::debug_string() const {
+  return str_cat("board '", printable(options_.name), "' of ", options_.num_shards, " shards");
+}
+
+}  // namespace tutti

@@ -1,0 +1,106 @@
+// Who computes which shard of a step: the board of strict synchronous training.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tutti/core/cancellation.h"
+#include "tutti/core/clock.h"
+#include "tutti/core/mutex.h"
+#include "tutti/core/resource_handle.h"
+#include "tutti/core/status.h"
+#include "tutti/kernels/resources/shard_accumulator.h"
+#include "tutti/kernels/resources/waiting_room.h"
+
+namespace tutti {
+
+struct ShardBoardOptions {
+  std::string name;
+  std::int64_t num_shards = 1;
+  // A shard that is out for longer is handed out once more when somebody asks and no other is left. Nothing goes wrong
+  // when its worker was merely slow: accumulators count a shard once. A shorter lease wastes more work.
+  Duration lease = std::chrono::seconds(10);
+  Clock* clock = nullptr;  // outlives the board; null: leases do not end
+};
+
+// The shards of one step at a time, each open, out (with a worker) or done. No step is open at first.
+//
+// A worker asks for its next shard, saying which one it has finished. It gets, in this order of preference: the one
+// that it holds and has not finished (it failed, or came back as another process); the first open one; the first one
+// whose lease has ended. Otherwise it waits, holding no thread, until there is one: a shard is given back, a lease
+// ends, the next step opens. Several are served in the order of their arrival.
+//
+// `done` runs exactly once, with no lock held, possibly before the call returns and possibly on a thread of the clock;
+// `cancellation` must live until it has begun. Thread-safe.
+class ShardBoard : public Resource, public WaitingRoom, public std::enable_shared_from_this<ShardBoard> {
+ public:
+  using NextDone = std::function<void(Status, ShardClaim)>;
+  using AttendDone = std::function<void(Status)>;
+
+  // kInvalidArgument for a senseless number of shards or lease.
+  static Result<std::shared_ptr<ShardBoard>> create(ShardBoardOptions options);
+  ~ShardBoard() override;
+
+  const ShardBoardOptions& options() const { return options_; }
+
+  // `finished` {-1, -1}: nothing. One of another step is not looked at. Errors: kInvalidArgument for a worker without a
+  // name or a shard that does not exist; kOutOfRange once the board is closed; kCancelled; kAborted once its container
+  // was reset.
+  void next(const std::string& worker, const ShardClaim& finished, Cancellation& cancellation, NextDone done);
+  // Waits until `cancellation` comes, and then gives back what `worker` holds: the step that calls it is the worker's
+  // presence. OK when the board is closed, kAborted once its container was reset.
+  void attend(const std::string& worker, Cancellation& cancellation, AttendDone done);
+  // All shards of `step` are to be done. A closed board is open again.
+  void open(std::int64_t step);
+  // What `worker` holds is handed out again.
+  void give_back(const std::string& worker);
+  // Who waits, or comes to, gets kOutOfRange: the end of training.
+  void close();
+
+  // The open step, -1 before the first.
+  std::int64_t step() const;
+  std::int64_t num_done() const;
+  void abandon() override;
+  std::string debug_string() const override;
+
+ private:
+  enum class State { kOpen, kOut, kDone };
+  struct Shard {
+    State state = State::kOpen;
+    std::string worker;  // of one that is out
+    TimePoint lease_end{};
+  };
+  struct NextWaiter;
+  struct AttendWaiter;
+  struct Finished;
+
+  explicit ShardBoard(ShardBoardOptions options);
+  void cancel_next(const std::shared_ptr<NextWaiter>& waiter);
+  void cancel_attend(const std::shared_ptr<AttendWaiter>& waiter);
+  void lease_ended();
+  Status ended() const TUTTI_REQUIRES(mu_);
+  void give_back_locked(const std::string& worker) TUTTI_REQUIRES(mu_);
+  Shard* find_for(const std::string& worker, TimePoint now) TUTTI_REQUIRES(mu_);
+  void serve(Finished* finished) TUTTI_REQUIRES(mu_);
+  void end_waiting(Finished* finished) TUTTI_REQUIRES(mu_);
+  // Sees to it that serve is called when the first lease ends. Call it without the mutex.
+  void watch_leases();
+  static void answer(const Finished& finished);
+
+  const ShardBoardOptions options_;
+  mutable Mutex mu_;
+  std::int64_t step_ TUTTI_GUARDED_BY(mu_) = -1;
+  bool closed_ TUTTI_GUARDED_BY(mu_) = false;
+  bool abandoned_ TUTTI_GUARDED_BY(mu_) = false;
+  std::vector<Shard> shards_ TUTTI_GUARDED_BY(mu_);
+  std::list<std::shared_ptr<NextWaiter>> waiters_ TUTTI_GUARDED_BY(mu_);
+  std::list<std::shared_ptr<AttendWaiter>> present_ TUTTI_GUARDED_BY(mu_);
+  bool watching_ TUTTI_GUARDED_BY(mu_) = false;  // a timer is set, or being set
+};
+
+}  // namespace tutti

@@ -1,0 +1,33 @@
+// Short work that waits until a thread is done with what it does, so that several pieces are done in one go.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <vector>
+
+namespace tutti {
+
+// While it lives, work that is held on this thread waits for its end: answers with values that a step sends one after
+// the other go out together. It does not wait behind anything long: kernels that compute for long run it first, and so
+// does whoever holds more when the first has waited for some time. Inside another one it does nothing.
+class HeldWork {
+ public:
+  HeldWork();
+  ~HeldWork();
+  HeldWork(const HeldWork&) = delete;
+  HeldWork& operator=(const HeldWork&) = delete;
+
+  // False: nothing is held on this thread; the caller does it now.
+  static bool hold(std::function<void()> work);
+  // Something long follows.
+  static void run_now();
+
+ private:
+  void run();
+
+  const bool outermost_;
+  std::chrono::steady_clock::time_point since_;  // of the first that waits
+  std::vector<std::function<void()>> work_;
+};
+
+}  // namespace tutti

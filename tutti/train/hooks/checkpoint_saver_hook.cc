@@ -1,0 +1,93 @@
+#include "tutti/train/hooks/checkpoint_saver_hook.h"
+
+#include <utility>
+
+#include "tutti/core/file_system.h"
+#include "tutti/graph/graph_def.h"
+#include "tutti/io/event_writer.h"
+#include "tutti/train/event_log.h"
+#include "tutti/train/global_step.h"
+#include "tutti/train/internal/join_path.h"
+#include "tutti/train/saver.h"
+#include "tutti/train/scaffold.h"
+
+namespace tutti {
+
+CheckpointSaverHook::CheckpointSaverHook(CheckpointSaverOptions options)
+    : options_(std::move(options)), timer_(options_.save_secs, options_.save_steps) {
+  if (options_.checkpoint_dir.empty()) throw_error(invalid_argument("CheckpointSaverHook: needs a checkpoint_dir"));
+  if (options_.saver && options_.scaffold) {
+    throw_error(invalid_argument("You cannot provide both saver and scaffold."));
+  }
+  if (!options_.saver && !options_.scaffold) {
+    throw_error(invalid_argument("CheckpointSaverHook: needs a saver or a scaffold"));
+  }
+}
+
+Saver& CheckpointSaverHook::saver() const { return options_.saver ? *options_.saver : *options_.scaffold->saver; }
+
+void CheckpointSaverHook::begin(HookContext& context) {
+  context_ = &context;
+  step_.find(context.graph, "CheckpointSaverHook");
+  throw_if_error(context.files.make_directories(options_.checkpoint_dir));
+  events_ = context.events.at(options_.checkpoint_dir);
+  for (const auto& listener : options_.listeners) listener->begin();
+}
+
+void CheckpointSaverHook::write_graph() {
+  const std::string path = internal::join_path(options_.checkpoint_dir, "graph.pbtxt");
+  throw_if_error(replace_file(context_->files, path, graph_def_text(context_->graph)));
+}
+
+void CheckpointSaverHook::after_create_session(Session& session, Coordinator&) {
+  const std::int64_t step = step_.read(session);
+  if (options_.save_graph_def) write_graph();
+  events_->add_graph(export_graph_def(context_->graph));
+  events_->add_meta_graph(saver().export_meta_graph());
+  static_cast<void>(save(session, step));
+  timer_.update_last_triggered_step(step, context_->clock.now());
+}
+
+std::optional<RunArgs> CheckpointSaverHook::before_run(RunContext&) { return RunArgs{.fetches = {step_.fetch()}}; }
+
+void CheckpointSaverHook::after_run(RunContext& context, const RunValues& values) {
+  const TimePoint now = context_->clock.now();
+  if (!timer_.should_trigger_for_step(step_value(values.results[0]) + 1, now)) return;
+  const std::int64_t step = step_.read(context.session());
+  if (!timer_.should_trigger_for_step(step, now)) return;
+  timer_.update_last_triggered_step(step, now);
+  if (save(context.session(), step)) context.request_stop();
+}
+
+void CheckpointSaverHook::end(Session& session) {
+  const std::int64_t step = step_.read(session);
+  if (timer_.last_triggered_step() != step) static_cast<void>(save(session, step));
+  saver().wait();
+  for (const auto& listener : options_.listeners) listener->end(session, step);
+}
+
+void CheckpointSaverHook::after_close_session(Session&) {
+  // A saver in the background uses the session until it is done.
+  if (const Status lost = saver().try_wait(); !lost.ok()) {
+    context_->log(str_cat("A checkpoint was not finished: ", lost.to_string()));
+  }
+}
+
+bool CheckpointSaverHook::save(Session& session, std::int64_t step) {
+  for (const auto& listener : options_.listeners) listener->before_save(session, step);
+  const std::string prefix = internal::join_path(options_.checkpoint_dir, options_.checkpoint_basename);
+  context_->log(str_cat("Saving checkpoints for ", step, " into ", prefix, "."));
+  SaveOptions how;
+  how.write_meta_graph = options_.save_graph_def;
+  saver().save(session, prefix, step, how);
+  events_->add_session_log({.status = SessionLog::Status::kCheckpoint, .checkpoint_path = prefix}, step);
+  bool stop = false;
+  for (const auto& listener : options_.listeners) {
+    if (!listener->after_save(session, step)) continue;
+    context_->log("A CheckpointSaverListener requested that training be stopped.");
+    stop = true;
+  }
+  return stop;
+}
+
+}  // namespace tutti

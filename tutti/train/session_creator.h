@@ -1,0 +1,73 @@
+// Who makes the sessions of a monitored session: the first one, and another each time that one is lost.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "tutti/graph/graph.h"
+#include "tutti/runtime/session.h"
+#include "tutti/train/environment.h"
+#include "tutti/train/scaffold.h"
+#include "tutti/train/session_settings.h"
+
+namespace tutti {
+
+class SessionManager;
+
+// One thread at a time.
+class SessionCreator {
+ public:
+  virtual ~SessionCreator() = default;
+  // A session that is ready for steps. Throws Error; kAborted and kUnavailable when trying again may help.
+  virtual std::unique_ptr<Session> create_session() = 0;
+  virtual Graph& graph() = 0;
+  virtual const Environment& environment() = 0;
+};
+
+struct SessionCreatorOptions {
+  // Made complete with the first session. Shared with hooks that save and summarise.
+  std::shared_ptr<Scaffold> scaffold = std::make_shared<Scaffold>();
+  std::string master = "";  // "" for the own machine, or "grpc://host:port"
+  SessionSettings config = {};
+  double max_wait_secs = 7200;  // for the cluster, and for a chief's work
+  // A chief's: where to restore from. At most one of them.
+  std::string checkpoint_dir = "";
+  std::string checkpoint_path = "";
+  std::optional<double> recovery_wait_secs = std::nullopt;  // as SessionManagerOptions has it
+  Environment environment = {};
+};
+
+// What both have in common.
+class ScaffoldSessionCreator : public SessionCreator {
+ public:
+  ScaffoldSessionCreator(Graph& graph, SessionCreatorOptions options);
+  ~ScaffoldSessionCreator() override;
+  Graph& graph() override { return graph_; }
+  const Environment& environment() override { return options_.environment; }
+
+ protected:
+  const SessionCreatorOptions& options() const { return options_; }
+  // Closes the scaffold; the manager over it.
+  SessionManager& manager();
+
+ private:
+  Graph& graph_;
+  const SessionCreatorOptions options_;
+  std::unique_ptr<SessionManager> manager_;
+};
+
+// Restores the newest checkpoint, or initialises.
+class ChiefSessionCreator : public ScaffoldSessionCreator {
+ public:
+  using ScaffoldSessionCreator::ScaffoldSessionCreator;
+  std::unique_ptr<Session> create_session() override;
+};
+
+// Waits for the chief to have done that.
+class WorkerSessionCreator : public ScaffoldSessionCreator {
+ public:
+  using ScaffoldSessionCreator::ScaffoldSessionCreator;
+  std::unique_ptr<Session> create_session() override;
+};
+
+}  // namespace tutti

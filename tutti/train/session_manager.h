@@ -1,0 +1,75 @@
+// From a graph to a session whose variables have values: initialised, restored, or waited for.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "tutti/graph/graph.h"
+#include "tutti/runtime/session.h"
+#include "tutti/train/environment.h"
+#include "tutti/train/session_settings.h"
+
+namespace tutti {
+
+class Saver;
+
+struct SessionManagerOptions {
+  std::string master = "";
+  SessionSettings config = {};
+  Node* local_init_op = nullptr;  // run for each session, when ready_for_local_init_op finds nothing missing
+  Feeds local_init_feed_dict = {};
+  Output ready_op = {};                 // names of what is missing; empty: nothing is asked
+  Output ready_for_local_init_op = {};  // likewise
+  // Between two looks at what is not ready. Nothing: a little at first, up to a second.
+  std::optional<double> recovery_wait_secs = std::nullopt;
+};
+
+// Where variables come from.
+struct PrepareOptions {
+  Node* init_op = nullptr;  // when there is no checkpoint
+  Feeds init_feed_dict = {};
+  std::function<void(Session&)> init_fn = nullptr;
+  Saver* saver = nullptr;            // null: checkpoints are not looked at
+  std::string checkpoint_dir = "";   // the newest one in it
+  std::string checkpoint_path = "";  // or this one; not both
+  bool wait_for_checkpoint = false;  // until there is one
+  double max_wait_secs = 7200;
+};
+
+// One thread at a time. Sessions are given to the caller. Everything throws Error; kAborted and kUnavailable when a
+// task was lost meanwhile: trying again may help.
+class SessionManager {
+ public:
+  // kInvalidArgument when there is a ready_for_local_init_op without a local_init_op. `graph` outlives this.
+  SessionManager(Graph& graph, SessionManagerOptions options, Environment environment = {});
+
+  // The chief's: restored from a checkpoint, else initialised; then ready. kFailedPrecondition, naming the variables
+  // that are missing, when it is not.
+  std::unique_ptr<Session> prepare_session(const PrepareOptions& options);
+  // The session, and whether it was restored and is ready. It never initialises (init_op and init_fn are not used).
+  std::pair<std::unique_ptr<Session>, bool> recover_session(const PrepareOptions& options);
+  // The others': waits until the chief has made the model ready. kDeadlineExceeded, naming the variables that are
+  // missing, when that takes longer than `max_wait_secs`.
+  std::unique_ptr<Session> wait_for_session(double max_wait_secs);
+
+ private:
+  class Countdown;
+
+  std::unique_ptr<Session> open(Duration limit);
+  std::unique_ptr<Session> restore(const PrepareOptions& options, bool* restored);
+  std::string find_checkpoint(const PrepareOptions& options);
+  // What is missing; empty: nothing.
+  std::string run_local_init(Session& session, Duration limit);
+  std::string missing(Session& session, const Output& op, Duration limit);
+  std::string why_not_ready(std::unique_ptr<Session>& session, Duration limit);
+  RunOptions run_options(Duration limit) const;
+
+  Graph& graph_;
+  const SessionManagerOptions options_;
+  const Environment environment_;
+};
+
+}  // namespace tutti

@@ -1,0 +1,103 @@
+#include "tutti/train/sync_replicas_hook.h"
+
+#include <atomic>
+#include <chrono>
+#include <vector>
+
+#include "tutti/core/cancellation.h"
+#include "tutti/train/coordinator.h"
+
+namespace tutti {
+
+namespace {
+
+void check_ready(Session& session, const std::string& ready, const std::string& init) {
+  const Tensor missing = session.run({}, {ready})[0];
+  if (missing.num_elements() == 0) return;
+  std::vector<std::string> names;
+  for (const std::string& name : missing.flat<std::string>()) names.push_back(printable(name));
+  throw_error(failed_precondition(
+      "Init operations did not make model ready for SyncReplicasOptimizer local_init. Init op: ", init,
+      ", error: Variables not initialized: ", str_join(names, ", ")));
+}
+
+// A step that lasts as long as the session does. Where calls have a time limit it is begun again.
+void attend(Session& session, const std::string& presence) {
+  session.run_async({}, {}, {presence}, {}, [&session, presence](const Status& status, const std::vector<Tensor>&) {
+    if (status.code() == Code::kDeadlineExceeded) attend(session, presence);
+  });
+}
+
+// For what is run when a session may be broken already.
+constexpr std::chrono::seconds kStopTimeout{10};
+
+}  // namespace
+
+// The thread that applies gradients, and how it is ended.
+class SyncReplicasHook::Applying {
+ public:
+  Applying(std::string apply, std::string interrupt) : apply_(std::move(apply)), interrupt_(std::move(interrupt)) {}
+
+  void run(Session& session, Coordinator& coordinator) {
+    RunOptions options;
+    options.cancellation = &cancellation_;
+    while (!ended_ && !coordinator.should_stop()) {
+      const Status status = session.try_run({}, {}, {apply_}, options).status();
+      // What ending it does to a step is no news.
+      if (status.ok() || ended_ || coordinator.should_stop()) continue;
+      throw_error(status.with_context("synchronous replicas"));
+    }
+  }
+
+  // Lets an update that has begun come to its end, where that is known.
+  void stop(Session& session) {
+    if (ended_.exchange(true)) return;
+    RunOptions options;
+    options.timeout = kStopTimeout;
+    if (!interrupt_.empty() && session.try_run({}, {}, {interrupt_}, options).ok()) return;
+    cancellation_.cancel(cancelled("synchronous replicas stop"));
+  }
+
+ private:
+  const std::string apply_;
+  const std::string interrupt_;
+  std::atomic<bool> ended_{false};
+  Cancellation cancellation_;
+};
+
+SyncReplicasHook::SyncReplicasHook(ReplicaSync& sync, bool is_chief, int num_tokens)
+    : sync_(sync), is_chief_(is_chief), num_tokens_(num_tokens) {}
+
+void SyncReplicasHook::begin(HookContext& /*context*/) {
+  ready_ = sync_.ready_for_local_init().name();
+  local_init_ = (is_chief_ ? sync_.chief_init() : sync_.local_step_init())->name();
+  if (sync_.presence() != nullptr) presence_ = sync_.presence()->name();
+  if (!is_chief_) return;
+  init_tokens_ = sync_.init_tokens(num_tokens_)->name();
+  apply_ = sync_.sync()->name();
+  cancel_ = sync_.cancel()->name();
+  if (sync_.interrupt() != nullptr) interrupt_ = sync_.interrupt()->name();
+}
+
+void SyncReplicasHook::after_create_session(Session& session, Coordinator& coordinator) {
+  check_ready(session, ready_, local_init_);
+  if (!presence_.empty()) attend(session, presence_);
+  session.run({local_init_});
+  if (!is_chief_) return;
+  session.run({init_tokens_});
+  applying_ = std::make_shared<Applying>(apply_, interrupt_);
+  coordinator.start_thread("SyncReplicas",
+                           [&session, &coordinator, applying = applying_] { applying->run(session, coordinator); });
+  coordinator.start_thread("SyncReplicasStop", [&session, &coordinator, applying = applying_] {
+    coordinator.wait_for_stop();
+    applying->stop(session);
+  });
+}
+
+void SyncReplicasHook::end(Session& session) {
+  if (!applying_) return;
+  applying_->stop(session);
+  session.run({cancel_});
+}
+
+}  // namespace tutti
