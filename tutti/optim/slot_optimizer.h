@@ -41,8 +41,8 @@ class SlotOptimizer : public Optimizer {
   // The slot `which` of a variable: same shape and type, beside it, called "w/Name", "w/Name_1"...; made on first use,
   // filled with `initial`. `slot_name`, where given, takes the place of the optimiser's name.
   Var slot(const Var& variable, const std::string& which, double initial, const std::string& slot_name = "");
-  // A scalar of the optimiser's own beside `variable`, under the name scope that apply_gradients was called in: a double
-  // where the variable is one, else a float.
+  // A scalar of the optimiser's own beside `variable`, under the name scope that apply_gradients was called in: a
+  // double where the variable is one, else a float.
   Var scalar_beside(const Var& variable, const std::string& name, double initial);
   // Of these, the one whose name sorts first: where the scalars go, so that every replica agrees on the place.
   static const Var& first_by_name(const std::vector<Var>& variables);
