@@ -25,7 +25,7 @@ std::string_view stage_name(ConnectStage stage) {
   return "handshake failed";
 }
 
-std::int64_t milliseconds(Duration duration) {
+std::int64_t whole_ms(Duration duration) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(duration).count();
 }
 
@@ -165,8 +165,8 @@ PeerHealth::Events PeerHealth::connection_closed(const std::string& task, TimePo
 void PeerHealth::tick_peer(const std::string& task, Peer& peer, TimePoint now, Events& events) {
   const bool was_there = peer.state == PeerState::kAlive || peer.state == PeerState::kSuspected;
   if (was_there && now >= peer.heard + options_.lease) {
-    const Status cause = unavailable(task, " is gone: nothing was heard of it for ", milliseconds(now - peer.heard),
-                                     " ms", peer.failure ? str_cat(" (", peer.failure->message(), ")") : "");
+    const Status cause = unavailable(task, " is gone: nothing was heard of it for ", whole_ms(now - peer.heard), " ms",
+                                     peer.failure ? str_cat(" (", peer.failure->message(), ")") : "");
     lose(task, peer, cause, now, events);
     return;
   }

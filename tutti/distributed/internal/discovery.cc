@@ -8,13 +8,11 @@
 namespace tutti::internal {
 namespace {
 
-using std::chrono::milliseconds;
-
 // Tasks start in any order: what is late by less than this is not worth a line.
 constexpr std::chrono::seconds kSayMissingAfter(2);
 // Between questions to a task that cannot be waited for. Longer: it is found later; shorter: more calls for nothing.
-constexpr milliseconds kFirstBackoff(10);
-constexpr milliseconds kLastBackoff(1000);
+constexpr std::chrono::milliseconds kFirstBackoff(10);
+constexpr std::chrono::milliseconds kLastBackoff(1000);
 
 // Devices carry their task's name, whatever the task calls itself.
 void rename_devices(const std::string& task, std::vector<DeviceInfo>& devices) {
