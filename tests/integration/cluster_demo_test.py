@@ -29,7 +29,7 @@ def main():
     for mode, text in zip(("asynchronous", "synchronous"), parts):
         for worker in (0, 1):
             steps = re.findall(rf"^\[worker {worker}\] Train step (\d+), loss: \d+\.\d+$", text, flags=re.MULTILINE)
-            if len(steps) < 3 or steps != sorted(steps, key=int):
+            if len(steps) < (3, 1)[worker] or steps != sorted(steps, key=int):
                 sys.exit(f"{mode}: worker {worker} reports the steps {steps}")
         accuracy = re.search(r"^\[worker 0\] test accuracy (\d+\.\d) %$", text, flags=re.MULTILINE)
         if not accuracy:

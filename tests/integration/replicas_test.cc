@@ -215,18 +215,19 @@ TEST(SyncReplicasClusterTest, ManyWorkersWithSmallBatchesEqualOneWithALargeOne) 
     for (const auto& worker : all) {
       if (worker.get() != &chief) worker->session->run({worker->sync.local_step_init()});
     }
-    // No tokens to begin with: lock-step.
     Node* sync = chief.sync.sync();
     std::thread chief_thread = run_syncs(*chief.session, sync, steps);
-    std::vector<std::function<void()>> bodies;
-    for (int i = 0; i < workers; ++i) {
-      bodies.push_back([&, i] {
-        for (int step = 0; step < steps; ++step) {
+    // No tokens to begin with, and nobody begins a step before all have a token of the last one: else a fast worker
+    // could take another's token, and one that has made its steps would leave too few gradients behind.
+    for (int step = 0; step < steps; ++step) {
+      std::vector<std::function<void()>> bodies;
+      for (int i = 0; i < workers; ++i) {
+        bodies.push_back([&, i, step] {
           all[static_cast<std::size_t>(i)]->train(Batch(DType::kDouble, (step * workers + i) * batch, batch));
-        }
-      });
+        });
+      }
+      run_on_threads(std::move(bodies));
     }
-    run_on_threads(std::move(bodies));
     chief_thread.join();
     EXPECT_EQ(chief.global_step(), steps);
     expect_close(values_of(*chief.session, *chief.model), train_alone(DType::kDouble, false, steps, workers * batch));

@@ -63,9 +63,10 @@ def ps_worker(folder):
 
 def flags(folder):
     text = run([f"{folder}/tutti", "run", "--ps", "1", "--workers", "2", "--host-flags", "env", "-u", "TF_CONFIG",
-                f"{folder}/distributed_mnist", "--train_steps=300", "--digits=4000", "--learning_rate=1e-3"])
-    for worker in (0, 1):
-        check_falling(steps_of(text, worker)[1])
+                f"{folder}/distributed_mnist", "--train_steps=1000", "--log_steps=10", "--digits=4000", "--learning_rate=1e-3"])
+    check_falling(steps_of(text, 0)[1])
+    if not steps_of(text, 1)[0]:
+        sys.exit("worker 1 made no step")
     if not re.search(r"^\[worker 0\] test accuracy \d+\.\d %$", text, flags=re.MULTILINE):
         sys.exit("no accuracy")
 
@@ -85,14 +86,14 @@ def mnist(folder, sync):
     text = run(command, environment)
     reports = [steps_of(text, worker) for worker in (0, 1)]
     for worker, (steps, losses) in enumerate(reports):
-        if len(steps) < 40:
+        if len(steps) < 20:
             sys.exit(f"worker {worker} reports {len(steps)} times")
         check_falling(losses)
     if sync:
         # Tokens belong to nobody: a worker that does not get to run is overtaken. Mostly both are at the same step.
-        together = sum(abs(a - b) <= 2 for a, b in zip(reports[0][0], reports[1][0]))
-        if together < len(reports[0][0]) / 4:
-            sys.exit(f"the workers were together in {together} of {len(reports[0][0])} reports")
+        together = sum(any(abs(a - b) <= 2 for a in reports[0][0]) for b in reports[1][0])
+        if together < len(reports[1][0]) / 4:
+            sys.exit(f"the workers were together in {together} of {len(reports[1][0])} reports")
     accuracy = float(re.search(r"^\[worker 0\] test accuracy (\d+\.\d) %$", text, flags=re.MULTILINE).group(1))
     if accuracy < 95:
         sys.exit(f"test accuracy {accuracy} % is under 95 %")

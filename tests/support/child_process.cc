@@ -96,7 +96,10 @@ ChildProcess::~ChildProcess() {
 
 bool ChildProcess::read_more(SteadyClock::time_point deadline) {
   pollfd wanted{output_fd_, POLLIN, 0};
-  if (output_fd_ < 0 || poll(&wanted, 1, milliseconds_until(deadline)) <= 0) return false;
+  if (output_fd_ < 0) return false;
+  int ready = 0;
+  while (ready == 0 && SteadyClock::now() < deadline) ready = poll(&wanted, 1, milliseconds_until(deadline));
+  if (ready <= 0) return false;
   char buffer[4096];
   const ssize_t count = read(output_fd_, buffer, sizeof(buffer));
   if (count <= 0) return false;

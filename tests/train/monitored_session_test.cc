@@ -246,7 +246,7 @@ TEST_F(MonitoredTest, AStepThatNeverWorksIsGivenUp) {
     EXPECT_GE(monitored.sessions_created(), 3);
     return status;
   });
-  while (ended.wait_for(1ms) != std::future_status::ready) surroundings.clock->advance(100s);
+  while (ended.wait_for(1ms) != std::future_status::ready) surroundings.clock->advance(5s);
   EXPECT_EQ(ended.get(), aborted("every time"));
   EXPECT_EQ(surroundings.lines.count("No step has worked for 7200 secs"), 1);
 }
@@ -315,7 +315,8 @@ TEST_F(MonitoredTest, AThreadsErrorEndsTheLoop) {
   const Status status = thrown_by([&] {
     while (!monitored.should_stop()) monitored.run({job.train});
   });
-  EXPECT_EQ(status, data_loss("a thread's"));
+  // A run meets it, or the loop has ended before the next one; the end tells it in any case.
+  EXPECT_TRUE(status.ok() || status == data_loss("a thread's")) << status.to_string();
   EXPECT_EQ(thrown_by([&] { monitored.close(); }), data_loss("a thread's"));
 }
 

@@ -97,6 +97,20 @@ TEST(Saver, OldOnesGo) {
   EXPECT_FALSE(local_file_system().exists(prefix + "-3.index"));
 }
 
+TEST(Saver, OneThatIsSavedAgainIsNotDeletedUnderAnotherSpelling) {
+  TempDirectory directory;
+  SmallModel model;
+  LocalSession session(model.graph);
+  session.run({model.init});
+  const std::string path = Saver(model.graph, {.max_to_keep = 1}).save(session, directory.file("m"), 1);
+  Saver next(model.graph, {.max_to_keep = 1});
+  next.recover_last_checkpoints({directory.file("./m-1")});
+  ASSERT_EQ(next.last_checkpoints().size(), 1u);
+  next.save(session, directory.file("m"), 1);
+  EXPECT_TRUE(local_file_system().exists(path + ".index"));
+  next.restore(session, path);
+}
+
 TEST(Saver, OneInSoManyHoursStays) {
   TempDirectory directory;
   ManualClock clock;

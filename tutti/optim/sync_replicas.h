@@ -34,8 +34,9 @@ struct SyncReplicasOptions {
 //      into the queue.
 //   3. The worker, having given its gradients, takes a token: its new local step.
 //
-// Tokens belong to nobody: a fast worker may take several of one step. init_tokens(0), where all replicas make a step,
-// keeps them in lock-step.
+// Tokens belong to nobody: a fast worker may take several of one step and so do a slow one's share. With init_tokens(0)
+// no gradient is of an old step; still, workers that each stop after a fixed number of steps may leave the last sync
+// waiting: stop at a global step.
 class SyncReplicas : public ReplicaSync {
  public:
   // Errors: kInvalidArgument for numbers of replicas that are not positive.

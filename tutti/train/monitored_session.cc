@@ -211,7 +211,7 @@ bool MonitoredSession::Impl::should_stop() {
   const Status error = live_->coordinator().requested_error();
   if (error.ok()) return live_->coordinator().should_stop();
   if (!recovers_ || !is_preemption(error)) {
-    last_run_ = LastRun::kFailed;
+    last_run_ = error.code() == Code::kOutOfRange ? LastRun::kInputEnded : LastRun::kFailed;
     throw_error(error);
   }
   lose(error);
@@ -220,7 +220,16 @@ bool MonitoredSession::Impl::should_stop() {
 
 void MonitoredSession::Impl::end_hooks() {
   if (live_ == nullptr) return;  // lost in the last step: there is nothing to end with
-  for (const Hook& hook : options_.hooks) hook->end(live_->session());
+  // Each gets its end, whatever another's does: one saves, another lets the other workers go.
+  Status first;
+  for (const Hook& hook : options_.hooks) {
+    try {
+      hook->end(live_->session());
+    } catch (...) {
+      first.update(current_error());
+    }
+  }
+  throw_if_error(first);
 }
 
 void MonitoredSession::Impl::after_close(LiveSession& live) {
@@ -246,7 +255,9 @@ void MonitoredSession::Impl::close() {
     first = current_error();
   }
   closed_ = true;
-  first.update(stop_live());
+  const Status stopped = stop_live();
+  // The end of a thread's input was told to the loop already, and is no error.
+  if (last_run_ != LastRun::kInputEnded || stopped.code() != Code::kOutOfRange) first.update(stopped);
   retired_.clear();
   events_.flush();
   throw_if_error(first);

@@ -28,8 +28,8 @@ std::string name_or_none(const Node* node) { return node == nullptr ? "none" : n
 class SessionManager::Countdown {
  public:
   Countdown(const Clock& clock, double secs) : clock_(clock), end_(clock.now() + seconds(secs)) {}
-  // At least a millisecond: zero means no limit.
-  Duration left() const { return std::max<Duration>(end_ - clock_.now(), std::chrono::milliseconds(1)); }
+  // At least a second: zero means no limit, and a step that only asks must get to answer.
+  Duration left() const { return std::max<Duration>(end_ - clock_.now(), std::chrono::seconds(1)); }
   bool has(Duration duration) const { return end_ - clock_.now() >= duration; }
 
  private:

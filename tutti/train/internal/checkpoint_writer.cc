@@ -1,5 +1,7 @@
 #include "tutti/train/internal/checkpoint_writer.h"
 
+#include <algorithm>
+
 #include "tutti/io/checkpoint_state.h"
 #include "tutti/io/paths.h"
 #include "tutti/train/internal/checkpoint_files.h"
@@ -33,13 +35,21 @@ Status CheckpointWriter::finish(const Checkpoint& checkpoint, const std::string&
     }
     TUTTI_RETURN_IF_ERROR(publish(checkpoint.path));
     // The new one stands; an old one that cannot be removed takes room and does no harm.
-    for (const std::string& old : surplus) (void)delete_checkpoint(fs_, old);
+    for (const std::string& old : surplus) {
+      if (!is_kept(base_name(old))) (void)delete_checkpoint(fs_, old);
+    }
   }
   if (written != checkpoint.path) (void)delete_checkpoint(fs_, written);
   // What the old state file still named, a temporary prefix say, may go now.
   if (!was_clean_) clean_up(checkpoint.path);
   clean_directory_ = directory_of(checkpoint.path);
   return {};
+}
+
+// Paths of earlier runs may spell the same folder in another way, so only the last part tells files apart.
+bool CheckpointWriter::is_kept(std::string_view base) const {
+  MutexLock lock(mu_);
+  return std::ranges::any_of(kept_.list(), [&](const auto& kept) { return base_name(kept.first) == base; });
 }
 
 // The caller publishes `path` then; until it has, the state file names `meanwhile`.

@@ -58,6 +58,7 @@ class CheckpointWriter {
  private:
   Status replace_newest(const std::string& path, const std::string& meanwhile);
   Status publish(const std::string& path);
+  bool is_kept(std::string_view base) const TUTTI_EXCLUDES(mu_);
   Result<bool> is_newest(const std::string& path);
   void clean_up(const std::string& path);
 

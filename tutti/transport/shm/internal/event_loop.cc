@@ -157,7 +157,11 @@ void EventLoop::listen() {
     {
       MutexLock lock(mu_);
       if (stopping_) return;
-      if (!work_.empty() && busy_ + 1 < num_threads_) continue;
+      if (!work_.empty()) {
+        // It came while this thread was polling, when nobody was asleep to be woken for it.
+        if (busy_ + 1 < num_threads_) continue;
+        call_spare();
+      }
       ++asleep_;
     }
     epoll_event event{};

@@ -147,9 +147,10 @@ Status MessageSender::enqueue(OutMessage& message, Kind kind) {
       status = resource_exhausted(queue_.size(), " messages with ", queued_bytes_,
                                   " bytes wait to be sent already; this one of ", message.bytes, " bytes was not sent");
     } else {
+      // A quiet one may write what waits before it, which is not quiet.
+      unrung_ = kind == Kind::kQuiet && queue_.empty() ? unrung_ + 1 : kMostUnrung;
       queued_bytes_ += message.bytes;
       queue_.push_back(std::move(message));
-      unrung_ = kind == Kind::kQuiet ? unrung_ + 1 : kMostUnrung;
       status = write_queue(finished, wake);
     }
   }
