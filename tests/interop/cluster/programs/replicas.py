@@ -92,7 +92,7 @@ def averaged_descent(steps):
 
 @program(jobs={"ps": 2, "worker": 2}, timeout=240)
 def sync_replicas(cluster):
-    """SyncReplicasOptimizer with two worker processes: every update is the mean of both workers' gradients."""
+    """SyncReplicasOptimizer with two worker processes: updates are means of two gradients, mostly one of each worker."""
     clients = [cluster.client(synchronous_worker, i, 20) for i in range(2)]
     try:
         results = [c.result(200) for c in clients]
@@ -106,8 +106,10 @@ def sync_replicas(cluster):
             steps, *got = sess.run([step, w, b])
     want = averaged_descent(steps)
     check.that(steps >= 20, f"{steps} steps")
-    check.close(got[0], want[0], "w", rtol=1e-3, atol=1e-4)
-    check.close(got[1], want[1], "b", rtol=1e-3, atol=1e-4)
+    # Tokens belong to nobody: now and then one worker gives both gradients of an update, which moves the weights a
+    # little. Sums in place of means, or the gradients of one worker alone, move them by more than this.
+    check.close(got[0], want[0], "w", rtol=0, atol=0.04)
+    check.close(got[1], want[1], "b", rtol=0, atol=0.04)
 
 
 def dense(inputs, units, activation):
