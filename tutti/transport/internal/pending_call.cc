@@ -14,7 +14,7 @@ PendingCall::PendingCall(Clock& clock, std::shared_ptr<const std::string> channe
       done_(std::move(done)) {}
 
 void PendingCall::arm(const CallOptions& options) {
-  waiter_ = options.waiter;
+  waiter_.store(options.waiter, std::memory_order_relaxed);
   if (options.cancellation != nullptr) {
     cancellation_ = options.cancellation;
     token_ = cancellation_->register_callback([weak = weak_from_this(), cancellation = cancellation_] {

@@ -34,7 +34,7 @@ class PendingCall : public std::enable_shared_from_this<PendingCall> {
   bool finish(Status status, Payload reply);
   bool end_early(const Status& cause);
   // As the options had it.
-  const void* waiter() const { return waiter_; }
+  const void* waiter() const { return waiter_.load(std::memory_order_relaxed); }
   bool ended() const { return claimed_.load(std::memory_order_acquire); }
 
  private:
@@ -48,7 +48,7 @@ class PendingCall : public std::enable_shared_from_this<PendingCall> {
   const EarlyEnd early_;
   const Runner runner_;
 
-  const void* waiter_ = nullptr;  // set by arm(), before anybody else knows of the call
+  std::atomic<const void*> waiter_{nullptr};  // set by arm(); a hostile peer answers before it was asked
 
   // Who turns it to true ends the call.
   std::atomic<bool> claimed_{false};
