@@ -1,5 +1,7 @@
 #include "tutti/train/hooks/checkpoint_saver_hook.h"
 
+#include <atomic>
+
 #include "tests/train/hooks/hook_fixture.h"
 #include "tutti/train/saver.h"
 
@@ -13,7 +15,7 @@ using Steps = std::vector<std::int64_t>;
 using Events = std::vector<std::string>;
 
 struct CheckpointSaverHookTest : test::HookTest {
-  bool disk_full = false;
+  std::atomic<bool> disk_full = false;
   CheckpointSaverOptions options() {
     CheckpointSaverOptions made;
     made.checkpoint_dir = directory.path();

@@ -1,5 +1,7 @@
 #include "tutti/train/hooks/summary_saver_hook.h"
 
+#include <atomic>
+
 #include "tests/train/hooks/hook_fixture.h"
 #include "tutti/ops/builders.h"
 
@@ -62,7 +64,7 @@ TEST_F(SummarySaverHookTest, WhatIsNoSummaryIsRefused) {
 }
 
 TEST_F(SummarySaverHookTest, ADiskThatIsFullDoesNotEndTheJob) {
-  bool full = false;
+  std::atomic<bool> full = false;  // the writer has a thread of its own
   FaultyFileSystem files(local_file_system(), [&](FileOp op, const std::string& path) {
     return full && op == FileOp::kAppend ? resource_exhausted(path, ": disk full") : Status();
   });
