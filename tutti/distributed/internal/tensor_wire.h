@@ -20,7 +20,8 @@ std::uint64_t tensor_wire_size(const Tensor& tensor);
 Status write_tensor(const Tensor& tensor, WireWriter& out);
 
 // Over memory that another process has lent lie only tensors of floating or complex numbers, of this size or more: it
-// could change them after a kernel has checked them, which must not make indices wrong. Smaller ones cost little to copy.
+// could change them after a kernel has checked them, which must not make indices wrong. Smaller ones cost little to
+// copy.
 inline constexpr std::size_t kMinLentTensorBytes = 64 << 10;
 
 // All forms that TensorFlow writes. Packed elements that lie in one piece, aligned, become a tensor over the message's
