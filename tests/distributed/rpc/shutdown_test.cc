@@ -101,7 +101,11 @@ TEST(Shutdown, DestroyingTheClientEndsItsCallsAndThreads) {
 }
 
 TEST(Shutdown, CallsFromDoneAndTheLastChannelInDone) {
-  FunctionHandler handler = echo_handler();
+  FunctionHandler until_cancelled = cancellable_handler([] {});
+  FunctionHandler handler([&](IncomingCall call, CallHandler::Reply reply) {
+    if (call.method == "/s/First") return reply({}, std::move(call.request));
+    until_cancelled.handle(std::move(call), std::move(reply));
+  });
   auto server = start_server(handler);
   auto client = std::make_unique<GrpcClient>(GrpcClient::Options{});
   auto channel = client->channel(address_of(*server));
