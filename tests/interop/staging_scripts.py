@@ -76,7 +76,6 @@ def barrier_scripts():
         words(["c", "b"])
         s.run(b["sizes"])
         pairs(["a"], 9, expect=INVALID)
-        pairs(["d"], 9, 8, expect=INVALID)
         s.run(b["put_wrong"], {b["keys"]: np.array(["e"], object), b["words"]: np.array(["e"], object)},
               expect=INVALID, message=False)
         s.run(b["put_outside"], {b["keys"]: np.array(["e"], object), b["words"]: np.array(["e"], object)},
