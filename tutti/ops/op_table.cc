@@ -4,6 +4,7 @@
 
 #include "tutti/kernels/cpu/fused_elementwise.h"
 #include "tutti/ops/host/host_ops.h"
+#include "tutti/ops/internal/families.h"
 
 namespace tutti {
 namespace {
@@ -72,6 +73,9 @@ void register_all_ops(OpTable& table) {
   register_control_flow_ops(table);
   register_function_ops(table);
   register_list_ops(table);
+  register_recurrent_ops(table);
+  register_list_part_ops(table);
+  register_decomposition_ops(table);
   register_optional_ops(table);
   register_queue_ops(table);
   register_checkpoint_ops(table);
