@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <complex>
 #include <functional>
+#include <iterator>
 #include <random>
 #include <span>
 #include <utility>
 
+#include "tests/ops/layout_samples.h"
 #include "tutti/ops/array.h"
 #include "tutti/ops/builders.h"
 
@@ -572,7 +574,9 @@ std::vector<OpSample> gradient_samples() {
   add_pools(samples);
   add_normalisations(samples);
   add_arrays(samples);
-  return samples.take();
+  std::vector<OpSample> all = samples.take();
+  std::ranges::move(layout_samples(), std::back_inserter(all));
+  return all;
 }
 
 }  // namespace tutti::testing
