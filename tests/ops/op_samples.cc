@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <complex>
 #include <functional>
+#include <iterator>
 #include <random>
 #include <span>
 #include <utility>
 
+#include "tests/ops/layout_samples.h"
 #include "tutti/ops/array.h"
 #include "tutti/ops/builders.h"
 
@@ -629,7 +631,9 @@ std::vector<OpSample> gradient_samples() {
   add_arrays(samples);
   add_list_parts(samples);
   add_recurrent(samples);
-  return samples.take();
+  std::vector<OpSample> all = samples.take();
+  std::ranges::move(layout_samples(), std::back_inserter(all));
+  return all;
 }
 
 }  // namespace tutti::testing
