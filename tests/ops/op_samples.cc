@@ -7,6 +7,7 @@
 #include <span>
 #include <utility>
 
+#include "tests/ops/sparse_samples.h"
 #include "tutti/ops/array.h"
 #include "tutti/ops/builders.h"
 
@@ -572,7 +573,9 @@ std::vector<OpSample> gradient_samples() {
   add_pools(samples);
   add_normalisations(samples);
   add_arrays(samples);
-  return samples.take();
+  std::vector<OpSample> all = samples.take();
+  for (OpSample& sample : sparse_gradient_samples()) all.push_back(std::move(sample));
+  return all;
 }
 
 }  // namespace tutti::testing

@@ -4,6 +4,7 @@
 
 #include "tutti/kernels/cpu/fused_elementwise.h"
 #include "tutti/ops/host/host_ops.h"
+#include "tutti/ops/internal/sparse_families.h"
 
 namespace tutti {
 namespace {
@@ -58,6 +59,8 @@ const std::vector<KernelEntry>& OpTable::kernels(std::string_view op) const {
 
 void register_all_ops(OpTable& table) {
   register_array_ops(table);
+  internal::add_segment_ops(table);
+  internal::add_sparse_ops(table);
   register_math_ops(table);
   register_reduction_ops(table);
   register_matmul_ops(table);
