@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "tests/ops/layout_samples.h"
+#include "tests/ops/sparse_samples.h"
 #include "tutti/ops/array.h"
 #include "tutti/ops/builders.h"
 
@@ -633,6 +634,7 @@ std::vector<OpSample> gradient_samples() {
   add_recurrent(samples);
   std::vector<OpSample> all = samples.take();
   std::ranges::move(layout_samples(), std::back_inserter(all));
+  for (OpSample& sample : sparse_gradient_samples()) all.push_back(std::move(sample));
   return all;
 }
 

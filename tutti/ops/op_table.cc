@@ -5,6 +5,7 @@
 #include "tutti/kernels/cpu/fused_elementwise.h"
 #include "tutti/ops/host/host_ops.h"
 #include "tutti/ops/internal/families.h"
+#include "tutti/ops/internal/sparse_families.h"
 
 namespace tutti {
 namespace {
@@ -59,6 +60,9 @@ const std::vector<KernelEntry>& OpTable::kernels(std::string_view op) const {
 
 void register_all_ops(OpTable& table) {
   register_array_ops(table);
+  internal::add_segment_ops(table);
+  internal::add_sparse_ops(table);
+  internal::add_random_law_ops(table);
   register_math_ops(table);
   register_reduction_ops(table);
   register_matmul_ops(table);

@@ -35,6 +35,9 @@ COMPARED_OTHERWISE = {
     "MaxPoolGradGradWithArgmax": "TensorFlow has no kernel for it on the CPU; tests/ops",
     "PrintV2": "writes to standard error; tests/ops",
     "Timestamp": "tells the time",
+    "StatefulStandardNormal": "as StatefulStandardNormalV2; TensorFlow has withdrawn it",
+    "RandomPoisson": "as RandomPoissonV2; TensorFlow has withdrawn it",
+    "NonDeterministicInts": "from entropy; tests/ops of random numbers",
     # Reasons as for MutableHashTableV2, whose ops are drawn.
     **dict.fromkeys(["MutableHashTableOfTensors", "MutableHashTableOfTensorsV2", "MutableDenseHashTable",
                      "MutableDenseHashTableV2"], "tests/ops of tables"),
