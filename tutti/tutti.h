@@ -28,11 +28,14 @@
 #include "tutti/ops/array.h"
 #include "tutti/ops/builders.h"
 #include "tutti/ops/control_flow.h"
+#include "tutti/ops/embedding.h"
 #include "tutti/ops/math.h"
 #include "tutti/ops/nn.h"
 #include "tutti/ops/op_table.h"
 #include "tutti/ops/partitioned_variable.h"
 #include "tutti/ops/random.h"
+#include "tutti/ops/segments.h"
+#include "tutti/ops/sparse.h"
 #include "tutti/ops/state.h"
 
 // Optimisers, schedules, and what is done to gradients in between.

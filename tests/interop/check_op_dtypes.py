@@ -44,7 +44,8 @@ def theirs(name):
             types = allowed.setdefault(constraint.name, (set(), []))
             types[0].update(short(t) for t in constraint.allowed_values.list.type)
             types[1].append(kernel)
-    return {attr: types & (signature[attr] or types) for attr, (types, of) in allowed.items() if len(of) == len(found)}
+    return {attr: types & (signature[attr] or types) for attr, (types, of) in allowed.items()
+            if len(of) == len(found) and attr in signature}  # a kernel of several ops may name one of another
 
 
 def ours(row):

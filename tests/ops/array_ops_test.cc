@@ -90,7 +90,10 @@ TEST(ArrayOps, Reshape) {
   expect_fails("Reshape", {}, {x, i32({4, -1})}, "requires a multiple of 4");
   expect_fails("Reshape", {}, {x, i32({-1, -1})}, "Only one input size may be -1");
   expect_fails("Reshape", {}, {x, i32({-2, 3})}, "must be non-negative");
-  expect_fails("Reshape", {}, {counting({0}), i32({-1, 0})}, "cannot infer");
+  // Dimensions of 0 are left out on both sides.
+  EXPECT_EQ(run("Reshape", {}, {counting({0}), i32({-1, 0})})[0].shape(), (Shape{1, 0}));
+  EXPECT_EQ(run("Reshape", {}, {counting({4, 0, 3}), i32({0, -1, 2})})[0].shape(), (Shape{0, 6, 2}));
+  expect_fails("Reshape", {}, {x, i32({-1, 0})}, "has 0");
   expect_fails("Reshape", {}, {x, i64({std::int64_t{1} << 62, 4})}, "too many elements");
   expect_fails("Reshape", {}, {x, Tensor(DType::kInt32, {300})}, "300");
 }

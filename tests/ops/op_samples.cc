@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <complex>
 #include <functional>
+#include <iterator>
 #include <random>
 #include <span>
 #include <utility>
 
+#include "tests/ops/layout_samples.h"
+#include "tests/ops/sparse_samples.h"
 #include "tutti/ops/array.h"
 #include "tutti/ops/builders.h"
 
@@ -313,6 +316,40 @@ void add_lists(Samples& s) {
       };
 }
 
+// What gathers, scatters and joins items of lists, between tensors that are cut into lists and stacked again.
+void add_list_parts(Samples& s) {
+  const AttrMap with_shape = {{"element_dtype", DType::kDouble}, {"shape_type", DType::kInt32}};
+  s.add("TensorListGather", {s.value({3, 2}), Samples::i32({2, 0, 1})}).build = [](Graph& graph,
+                                                                                   const std::vector<Output>& in) {
+    return std::vector{op1("TensorListGather", {list_of(in[0]), in[1], open_shape(graph)}, kDoubles)};
+  };
+  s.add("TensorListScatter", {s.value({2, 2}), Samples::i32({1, 0})}).build =
+      [with_shape](Graph& graph, const std::vector<Output>& in) {
+        return std::vector{stacked(op1("TensorListScatter", {in[0], in[1], open_shape(graph)}, with_shape))};
+      };
+  s.add("TensorListScatterV2", {s.value({2, 2}), Samples::i32({2, 0}), Samples::scalar(3)}).build =
+      [with_shape](Graph& graph, const std::vector<Output>& in) {
+        return std::vector{stacked(op1("TensorListScatterV2", {in[0], in[1], open_shape(graph), in[2]}, with_shape))};
+      };
+  s.add("TensorListScatterIntoExistingList", {s.value({3, 2}), s.value({2, 2}), Samples::i32({2, 1})}).build =
+      [](Graph&, const std::vector<Output>& in) {
+        return std::vector{stacked(op1("TensorListScatterIntoExistingList", {list_of(in[0]), in[1], in[2]}, kDoubles))};
+      };
+  s.add("TensorListResize", {s.value({3, 2}), Samples::scalar(2)}).build = [](Graph&, const std::vector<Output>& in) {
+    return std::vector{stacked(op1("TensorListResize", {list_of(in[0]), in[1]}))};
+  };
+  for (const char* op : {"TensorListSplit", "TensorListConcatV2"}) {
+    s.add(op, {s.value({4, 2}), Samples::i64({1, 3})}).build = [with_shape](Graph& graph,
+                                                                            const std::vector<Output>& in) {
+      Output list = op1("TensorListSplit", {in[0], open_shape(graph), in[1]}, with_shape);
+      return std::vector{add_op(graph, "TensorListConcatV2", {list, open_shape(graph), in[1]}, with_shape)->output(0)};
+    };
+  }
+  s.add("TensorListConcat", {s.value({2, 2, 2})}).build = [](Graph& graph, const std::vector<Output>& in) {
+    return std::vector{add_op(graph, "TensorListConcat", {list_of(in[0])}, kDoubles)->output(0)};
+  };
+}
+
 // Complex values between real ones: neither factor nor result is real.
 Output turned(Output x, double angle) {
   Tensor factor(DType::kComplex128, {});
@@ -459,6 +496,27 @@ OpSample& add_float_op(Samples& s, const std::string& op, std::vector<SampleInpu
   return sample;
 }
 
+// Sequences of an LSTM; what flows out is the state and the output of every step.
+void add_recurrent(Samples& s) {
+  for (const char* op : {"BlockLSTM", "BlockLSTMV2"}) {
+    for (bool peephole : {false, true}) {
+      const AttrMap attrs{{"use_peephole", peephole}, {"cell_clip", 0.0f}};
+      const auto weights = [&](const Shape& shape) { return s.value(shape, -0.5, 0.5); };
+      OpSample& sample = add_float_op(s, op,
+                                      {weights({3, 2, 2}), weights({2, 3}), weights({2, 3}), weights({5, 12}),
+                                       weights({3}), weights({3}), weights({3}), weights({12})},
+                                      attrs, {1, 6});
+      sample.build = [op, attrs](Graph& graph, const std::vector<Output>& in) {
+        std::vector<Output> all{constant(graph, Tensor::scalar(std::int64_t{3}))}, results;
+        for (Output input : in) all.push_back(op1("Cast", {input}, {{"DstT", DType::kFloat}}));
+        Node* node = add_op(graph, op, all, attrs);
+        for (int i : {1, 6}) results.push_back(op1("Cast", {node->output(i)}, {{"DstT", DType::kDouble}}));
+        return results;
+      };
+    }
+  }
+}
+
 void add_normalisations(Samples& s) {
   for (const char* version : {"", "V2", "V3"}) {
     for (const char* format : {"NHWC", "NCHW"}) {
@@ -572,7 +630,12 @@ std::vector<OpSample> gradient_samples() {
   add_pools(samples);
   add_normalisations(samples);
   add_arrays(samples);
-  return samples.take();
+  add_list_parts(samples);
+  add_recurrent(samples);
+  std::vector<OpSample> all = samples.take();
+  std::ranges::move(layout_samples(), std::back_inserter(all));
+  for (OpSample& sample : sparse_gradient_samples()) all.push_back(std::move(sample));
+  return all;
 }
 
 }  // namespace tutti::testing

@@ -13,6 +13,7 @@
 #include "tutti/ops/internal/array_grads.h"
 #include "tutti/ops/internal/array_shapes.h"
 #include "tutti/ops/internal/block_ops.h"
+#include "tutti/ops/internal/row_groups.h"
 #include "tutti/ops/op_table.h"
 
 namespace tutti {
@@ -383,6 +384,12 @@ void register_array_ops(OpTable& ops) {
   add_gathers(ops);
   add_partitions(ops);
   add_segments(ops);
+  add_diagonal_ops(ops);
+  add_tensor_scatter_ops(ops);
+  add_top_k_ops(ops);
+  add_unique_ops(ops);
+  add_sequence_ops(ops);
+  add_patch_ops(ops);
 }
 
 }  // namespace tutti

@@ -151,6 +151,13 @@ void register_function_ops(OpTable& ops) {
            .shape = shape::from_attr,
            .no_gradient = true,
            .kernels = {TUTTI_CPU(fake_param_kernel())}});
+  ops.add({.name = "DeviceIndex",
+           .signature = "-> index: int32",
+           .attrs = "device_names: list(string)",
+           .shape = shape::scalar,
+           .no_gradient = true,
+           .traits = kStateful,
+           .kernels = {TUTTI_CPU(device_index_kernel())}});
   ops.add({.name = "ToBool",
            .signature = "input: T -> output: bool",
            .attrs = "T: type",

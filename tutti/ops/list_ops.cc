@@ -268,6 +268,10 @@ void add_tensor_arrays(OpTable& ops) {
                     cpu::tensor_array_kernel()));
   ops.add(array_row("TensorArrayGradV3", "handle: resource, flow_in: float -> grad_handle: resource, flow_out: float",
                     "source: string", cpu::tensor_array_grad_kernel()));
+  ops.add(array_row("TensorArrayGradWithShape",
+                    "handle: resource, flow_in: float, shape_to_prepend: int32 -> grad_handle: resource, "
+                    "flow_out: float",
+                    "source: string", cpu::tensor_array_grad_kernel()));
   ops.add(array_row("TensorArrayWriteV3", "handle: resource, index: int32, value: T, flow_in: float -> flow_out: float",
                     "T: type", kernel_from(cpu::tensor_array_write), array_write_grad));
   ops.add(array_row("TensorArrayReadV3", "handle: resource, index: int32, flow_in: float -> value: dtype",

@@ -13,6 +13,7 @@
 #include "tutti/ops/array.h"
 #include "tutti/ops/builders.h"
 #include "tutti/ops/internal/grad_util.h"
+#include "tutti/ops/internal/row_groups.h"
 #include "tutti/ops/internal/row_parts.h"
 #include "tutti/ops/math.h"
 #include "tutti/ops/op_table.h"
@@ -492,6 +493,7 @@ void register_math_ops(OpTable& ops) {
   register_truth(ops);
   register_choices(ops);
   register_others(ops);
+  internal::add_rare_math_ops(ops);
 }
 
 }  // namespace tutti

@@ -9,6 +9,7 @@
 #include "tutti/ops/array.h"
 #include "tutti/ops/builders.h"
 #include "tutti/ops/internal/grad_util.h"
+#include "tutti/ops/internal/row_groups.h"
 #include "tutti/ops/math.h"
 #include "tutti/ops/op_table.h"
 
@@ -125,15 +126,23 @@ bool same_known_batch(Output x, Output y) {
 // Everything but the last two dimensions.
 Output batch_dims(Output x) { return strided_slice(shape_of(x), {0}, {-2}, {1}); }
 
+// Of floats and small integers.
+Output mixed_product(Output left, Output right, AttrMap attrs) {
+  attrs["Tout"] = is_floating(left.dtype()) ? left.dtype() : right.dtype();
+  return op1("BatchMatMulV3", {left, right}, attrs);
+}
+
 void batch_matmul_grad(GradContext& g) {
   Output x = g.input(0);
   Output y = g.input(1);
   // Adjoint flags conjugate by themselves.
-  OperandGrads grads =
-      product_grad(g, g.attr<bool>("adj_x"), g.attr<bool>("adj_y"), x, y,
-                   [](Output left, Output right, bool adj_left, bool adj_right) {
-                     return op1("BatchMatMulV2", {left, right}, {{"adj_x", adj_left}, {"adj_y", adj_right}});
-                   });
+  OperandGrads grads = product_grad(g, g.attr<bool>("adj_x"), g.attr<bool>("adj_y"), x, y,
+                                    [](Output left, Output right, bool adj_left, bool adj_right) {
+                                      const AttrMap attrs{{"adj_x", adj_left}, {"adj_y", adj_right}};
+                                      if (left.dtype() == right.dtype())
+                                        return op1("BatchMatMulV2", {left, right}, attrs);
+                                      return mixed_product(left, right, attrs);
+                                    });
   if (!same_known_batch(x, y)) {
     Node* axes = add_op(g.graph(), "BroadcastGradientArgs", {batch_dims(x), batch_dims(y)});
     if (grads.a) grads.a = reshape(reduce_sum(grads.a, Ints(axes->output(0))), shape_of(x));
@@ -203,6 +212,16 @@ void register_matmul_ops(OpTable& ops) {
            .grad = batch_matmul_grad,
            .traits = kExpensive,
            .kernels = {TUTTI_CPU(cpu::batch_matmul_kernel())}});
+  const std::string narrow = "{bfloat16, half, float, double, uint8, int8, int16, int32, int64, complex64, complex128}";
+  ops.add({.name = "BatchMatMulV3",
+           .signature = "x: Ta, y: Tb -> output: Tout",
+           .attrs = "Ta: " + narrow + "; Tb: " + narrow +
+                    "; Tout: {bfloat16, half, float, double, int16, int32, int64, complex64, complex128}; "
+                    "adj_x: bool = false; adj_y: bool = false",
+           .shape = batch_matmul_shape,
+           .grad = batch_matmul_grad,
+           .traits = kExpensive,
+           .kernels = {TUTTI_CPU(cpu::batch_matmul_kernel())}});
   ops.add({.name = "SparseTensorDenseMatMul",
            .signature = "a_indices: Tindices, a_values: T, a_shape: int64, b: T -> product: T",
            .attrs = "T: type; Tindices: {int32, int64} = int64; adjoint_a: bool = false; adjoint_b: bool = false",
@@ -210,6 +229,7 @@ void register_matmul_ops(OpTable& ops) {
            .grad = sparse_matmul_grad,
            .traits = kExpensive,
            .kernels = {TUTTI_CPU(cpu::sparse_matmul_kernel(), kNumbers)}});
+  internal::add_einsum_ops(ops);
 }
 
 }  // namespace tutti

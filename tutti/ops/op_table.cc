@@ -4,6 +4,8 @@
 
 #include "tutti/kernels/cpu/fused_elementwise.h"
 #include "tutti/ops/host/host_ops.h"
+#include "tutti/ops/internal/families.h"
+#include "tutti/ops/internal/sparse_families.h"
 
 namespace tutti {
 namespace {
@@ -58,6 +60,9 @@ const std::vector<KernelEntry>& OpTable::kernels(std::string_view op) const {
 
 void register_all_ops(OpTable& table) {
   register_array_ops(table);
+  internal::add_segment_ops(table);
+  internal::add_sparse_ops(table);
+  internal::add_random_law_ops(table);
   register_math_ops(table);
   register_reduction_ops(table);
   register_matmul_ops(table);
@@ -72,6 +77,9 @@ void register_all_ops(OpTable& table) {
   register_control_flow_ops(table);
   register_function_ops(table);
   register_list_ops(table);
+  register_recurrent_ops(table);
+  register_list_part_ops(table);
+  register_decomposition_ops(table);
   register_optional_ops(table);
   register_queue_ops(table);
   register_staging_ops(table);

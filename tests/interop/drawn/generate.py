@@ -21,8 +21,12 @@ from tensorflow.python.framework import op_def_registry  # noqa: E402
 
 import recipes  # noqa: E402
 import recipes_array  # noqa: E402,F401
+import recipes_layout  # noqa: E402,F401
 import recipes_math  # noqa: E402,F401
 import recipes_nn  # noqa: E402,F401
+import recipes_random  # noqa: E402,F401
+import recipes_recurrent  # noqa: E402,F401
+import recipes_sparse  # noqa: E402,F401
 import recipes_text  # noqa: E402,F401
 import recipes_update  # noqa: E402,F401
 import recipes_state as state  # noqa: E402

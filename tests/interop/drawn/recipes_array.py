@@ -68,7 +68,7 @@ def reshape(draw, op, types):
         target[0:2] = [target[0] * target[1]]
     if target and draw.chance(0.3):
         target.insert(draw.integer(0, len(target)), 1)
-    if target and x.size and draw.chance(0.5):
+    if target and draw.chance(0.5):
         target[draw.integer(0, len(target) - 1)] = -1
     return Arguments(tensor=x, shape=index_array(target, types["Tshape"]), fixed=["shape"])
 
@@ -318,7 +318,12 @@ def tensor_scatter(draw, op, types):
     shape = draw.shape(min_rank=1, empty=False)
     indices, inner = _coordinates(draw, shape, types["Tindices"])
     return Arguments(tensor=draw.values(types["T"], shape), indices=indices, updates=draw.values(types["T"], inner),
-                     fixed=["indices"], differentiable=op in ("TensorScatterAdd", "TensorScatterSub"))
+                     fixed=["indices"], differentiable=op != "TensorScatterUpdate" or _are_unique(indices))
+
+
+def _are_unique(indices):
+    rows = indices.reshape((-1, indices.shape[-1])) if indices.size else indices.reshape((0, 1))
+    return len(np.unique(rows, axis=0)) == len(rows)
 
 
 @arguments("Where")

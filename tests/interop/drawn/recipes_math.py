@@ -22,7 +22,7 @@ UNARY = ("Abs Ceil Cos Erf Exp Expm1 Floor Inv IsFinite IsInf IsNan Log Log1p Lo
          "Lgamma Digamma Erfinv Ndtri Invert").split()
 BINARY = ("Add AddV2 Div DivNoNan Equal FloorDiv FloorMod Greater GreaterEqual Less LessEqual LogicalAnd LogicalOr "
           "Maximum Minimum Mod Mul MulNoNan NotEqual Pow RealDiv SquaredDifference Sub TruncateDiv TruncateMod Xdivy "
-          "Xlogy Xlog1py Atan2 BitwiseAnd BitwiseOr BitwiseXor NextAfter").split()
+          "Xlogy Xlog1py Atan2 BitwiseAnd BitwiseOr BitwiseXor").split()
 DERIVATIVES = "SigmoidGrad TanhGrad SqrtGrad RsqrtGrad ReciprocalGrad InvGrad".split()
 
 

@@ -6,9 +6,11 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "tutti/core/device_name.h"
 #include "tutti/core/mutex.h"
 
 namespace tutti {
@@ -291,6 +293,24 @@ class WhileKernel : public AsyncKernel {
   Callees callees_;
 };
 
+class DeviceIndexKernel : public Kernel {
+ public:
+  explicit DeviceIndexKernel(const KernelInit& init) {
+    const auto& names = init.attr<std::vector<std::string>>("device_names");
+    Result<DeviceName> device = DeviceName::parse(init.device);
+    const std::string type = device.ok() ? device->type.value_or("") : "";
+    index_ = static_cast<std::int32_t>(std::find(names.begin(), names.end(), type) - names.begin());
+  }
+  Status compute(KernelContext& context) override {
+    TUTTI_ASSIGN_OR_RETURN(Tensor * out, context.allocate_output(0, Shape{}));
+    *out->data<std::int32_t>() = index_;
+    return {};
+  }
+
+ private:
+  std::int32_t index_ = 0;
+};
+
 class FakeParamKernel : public Kernel {
  public:
   static Result<std::unique_ptr<Kernel>> create(const KernelInit& init) {
@@ -395,6 +415,7 @@ KernelFactory call_kernel() {
   };
 }
 
+KernelFactory device_index_kernel() { return kernel_of<DeviceIndexKernel>(); }
 KernelFactory fake_param_kernel() { return kernel_of<FakeParamKernel>(); }
 KernelFactory to_bool_kernel() { return kernel_from(to_bool); }
 KernelFactory pass_all_kernel() { return kernel_from(pass_all); }

@@ -18,6 +18,8 @@ KernelFactory while_kernel();
 KernelFactory call_kernel();
 // A value that nobody reads: zeros of attribute "shape", open dimensions being 0.
 KernelFactory fake_param_kernel();
+// The place of the own device's type in attribute device_names; as many as those when it is not there.
+KernelFactory device_index_kernel();
 // Whether a value counts as true.
 KernelFactory to_bool_kernel();
 // Output i is input i.

@@ -72,7 +72,7 @@ Status gemm(const GemmShape& shape, const T* a, const T* b, T* c, Team& team, Al
   if (trivial(shape, c)) return {};
   if constexpr (std::is_same_v<T, float>) {
     if (internal::small_gemm(shape, a, b, c)) return {};
-    return internal::onednn_gemm(shape, a, b, c, team);
+    return internal::onednn_gemm(shape, dense_strides(shape), a, b, c, team);
   } else if constexpr (std::is_same_v<T, double>) {
     if (is_small(shape)) {
       plain_gemm(shape, a, b, c, Team::alone());
@@ -95,6 +95,11 @@ template Status gemm(const GemmShape&, const std::int32_t*, const std::int32_t*,
 template Status gemm(const GemmShape&, const std::int64_t*, const std::int64_t*, std::int64_t*, Team&, Allocator&);
 template Status gemm(const GemmShape&, const std::complex<double>*, const std::complex<double>*, std::complex<double>*,
                      Team&, Allocator&);
+
+Status strided_gemm(const GemmShape& shape, const GemmStrides& strides, const float* a, const float* b, float* c,
+                    Team& team) {
+  return internal::onednn_gemm(shape, strides, a, b, c, team);
+}
 
 bool can_multiply(DType dtype) { return kNumbers.contains(dtype); }
 

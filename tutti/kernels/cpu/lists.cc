@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tutti/kernels/cpu/element.h"
+#include "tutti/kernels/cpu/internal/list_access.h"
 #include "tutti/kernels/resources/slots.h"
 #include "tutti/kernels/resources/stack.h"
 #include "tutti/kernels/resources/tensor_list.h"
@@ -117,9 +118,11 @@ Status stack_items(KernelContext& ctx, int out, const std::vector<Tensor>& items
 }
 
 namespace {
+// A list of this many items takes memory before it holds anything; more than this is a mistake.
+constexpr std::int64_t kMaxListItems = std::int64_t{1} << 27;
+}  // namespace
 
-// The list in input i, checked to hold `dtype`. Lives as long as the input.
-Result<const TensorList*> input_list(KernelContext& ctx, int i, DType dtype = DType::kInvalid) {
+Result<const TensorList*> input_list(KernelContext& ctx, int i, DType dtype) {
   const Tensor& tensor = ctx.input(i);
   const TensorList* list = nullptr;
   if (tensor.dtype() == DType::kVariant && tensor.num_elements() == 1)
@@ -140,6 +143,13 @@ Status set_list(KernelContext& ctx, int out, std::shared_ptr<const TensorList> l
   *tensor->data<Variant>() = Variant(std::move(list));
   return {};
 }
+
+Status check_list_size(std::int64_t size) {
+  if (size >= 0 && size <= kMaxListItems) return {};
+  return invalid_argument("a list cannot have ", size, " items");
+}
+
+namespace {
 
 // Output `out` is `item`, or zeros of the shape that list and op agree on when it has no value.
 Status set_item_output(KernelContext& ctx, int out, const TensorList& list, Tensor item, const Tensor& shape_input) {
@@ -183,14 +193,6 @@ class EmptyTensorList : public ListKernel {
     return set_list(ctx, 0, std::make_shared<const TensorList>(dtype_, std::move(shape), max_items));
   }
 };
-
-// A list of this many items takes memory before it holds anything; more than this is a mistake.
-constexpr std::int64_t kMaxListItems = std::int64_t{1} << 27;
-
-Status check_list_size(std::int64_t size) {
-  if (size >= 0 && size <= kMaxListItems) return {};
-  return invalid_argument("a list cannot have ", size, " items");
-}
 
 class TensorListReserve : public ListKernel {
  public:

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "tutti/kernels/cpu/broadcast.h"
+#include "tutti/kernels/cpu/convert.h"
 #include "tutti/kernels/cpu/element.h"
 #include "tutti/kernels/cpu/elementwise.h"
 #include "tutti/kernels/cpu/gemm.h"
@@ -106,8 +107,8 @@ class BatchMatMulKernel : public Kernel {
       : name_(init.op),
         adj_x_(init.attr<bool>("adj_x")),
         adj_y_(init.attr<bool>("adj_y")),
-        dtype_(init.input_types[0].dtype) {
-    if (is_complex(init.input_types[0].dtype)) conj_ = UnaryFunction::find(UnaryOp::kConj, init.input_types[0].dtype);
+        dtype_(init.output_types[0].dtype) {
+    if (is_complex(dtype_)) conj_ = UnaryFunction::find(UnaryOp::kConj, dtype_);
   }
 
   Status compute(KernelContext& context) override {
@@ -137,8 +138,11 @@ class BatchMatMulKernel : public Kernel {
     dims.push_back(shape->n);
     TUTTI_ASSIGN_OR_RETURN(Shape out_shape, Shape::create(dims));
     TUTTI_ASSIGN_OR_RETURN(Tensor * out, context.allocate_output(0, out_shape));
-    TUTTI_ASSIGN_OR_RETURN(Tensor left, conjugated(context, x, adj_x_));
-    TUTTI_ASSIGN_OR_RETURN(Tensor right, conjugated(context, y, adj_y_));
+    // BatchMatMulV3 takes small integers and multiplies them in the type of the product.
+    TUTTI_ASSIGN_OR_RETURN(const Tensor wide_x, widened(context, x, dtype_));
+    TUTTI_ASSIGN_OR_RETURN(const Tensor wide_y, widened(context, y, dtype_));
+    TUTTI_ASSIGN_OR_RETURN(Tensor left, conjugated(context, wide_x, adj_x_));
+    TUTTI_ASSIGN_OR_RETURN(Tensor right, conjugated(context, wide_y, adj_y_));
     return multiply_all(context, *shape, Broadcast<2>(*batch, {&batch_x, &batch_y}), left, right, *out);
   }
 
@@ -185,8 +189,9 @@ class BatchMatMulKernel : public Kernel {
 template <typename K>
 KernelFactory product_kernel() {
   return [](const KernelInit& init) -> Result<std::unique_ptr<Kernel>> {
-    const DType dtype = init.input_types[0].dtype;
-    if (!can_multiply(dtype)) return unimplemented(init.op, " of ", dtype_name(dtype), " is not supported");
+    for (const EdgeType& type : init.input_types) {
+      if (!can_multiply(type.dtype)) return unimplemented(init.op, " of ", dtype_name(type.dtype), " is not supported");
+    }
     return std::unique_ptr<Kernel>(std::make_unique<K>(init));
   };
 }

@@ -12,7 +12,13 @@ class Philox {
   using Block = std::array<std::uint32_t, 4>;
 
   // `key` drives the rounds; `stream` is the upper half of the counter.
-  Philox(std::uint64_t key, std::uint64_t stream) : low_(0), high_(stream), key_(key) {}
+  Philox(std::uint64_t key, std::uint64_t stream) : Philox(key, 0, stream) {}
+  // From any place: the counter's halves.
+  Philox(std::uint64_t key, std::uint64_t low, std::uint64_t high) : low_(low), high_(high), key_(key) {}
+
+  std::uint64_t key() const { return key_; }
+  std::uint64_t low() const { return low_; }
+  std::uint64_t high() const { return high_; }
 
   // Moves on by `count` blocks.
   void skip(std::uint64_t count) {

@@ -6,8 +6,59 @@
 #include "tutti/kernels/cpu/element.h"
 #include "tutti/kernels/cpu/elementwise.h"
 #include "tutti/kernels/cpu/number_types.h"
+#include "tutti/kernels/cpu/row_loops.h"
 
 namespace tutti::cpu {
+
+Result<std::int64_t> unsorted_segments(KernelContext& ctx) {
+  const Tensor& data = ctx.input(0);
+  const Tensor& ids = ctx.input(1);
+  TUTTI_ASSIGN_OR_RETURN(const std::int64_t segments, read_scalar_integer(ctx.input(2), "num_segments"));
+  if (segments < 0) return invalid_argument("Input num_segments == ", segments, " must not be negative.");
+  bool fits = data.rank() >= ids.rank();
+  for (int d = 0; fits && d < ids.rank(); ++d) fits = data.dim(d) == ids.dim(d);
+  if (!fits) {
+    return invalid_argument("data.shape = ", data.shape(), " does not start with segment_ids.shape = ", ids.shape());
+  }
+  if (ids.rank() == 0 && data.rank() == kMaxRank) return invalid_argument("data have too many dimensions");
+  for (std::int64_t i = 0; i < ids.num_elements(); ++i) {
+    const std::int64_t id = index_at(ids.raw(), ids.dtype(), i);
+    if (id >= segments) return invalid_argument("segment_ids[", i, "] = ", id, " is out of range [0, ", segments, ")");
+  }
+  return segments;
+}
+
+Result<std::int64_t> sorted_segments(KernelContext& ctx) {
+  const Tensor& data = ctx.input(0);
+  const Tensor& ids = ctx.input(1);
+  if (ids.rank() != 1) return invalid_argument("segment_ids should be a vector, not ", ids.shape());
+  if (data.rank() < 1 || data.dim(0) != ids.dim(0)) {
+    return invalid_argument("segment_ids ", ids.shape(), " should be the same size as dimension 0 of input ",
+                            data.shape());
+  }
+  std::int64_t previous = 0;
+  for (std::int64_t i = 0; i < ids.num_elements(); ++i) {
+    const std::int64_t id = index_at(ids.raw(), ids.dtype(), i);
+    if (id < previous) {
+      return invalid_argument("segment ids must be >= 0 and not decrease: segment_ids[", i, "] = ", id);
+    }
+    previous = id;
+  }
+  if (previous == std::numeric_limits<std::int64_t>::max())
+    return invalid_argument("segment id ", previous, " is too large");
+  return ids.num_elements() == 0 ? 0 : previous + 1;
+}
+
+Result<Tensor*> allocate_segments(KernelContext& ctx, std::int64_t segments) {
+  const Tensor& data = ctx.input(0);
+  const Tensor& ids = ctx.input(1);
+  DimList dims;
+  dims.push_back(segments);
+  for (int d = ids.rank(); d < data.rank(); ++d) dims.push_back(data.dim(d));
+  if (dims.size > kMaxRank) return invalid_argument("data have too many dimensions: ", data.rank());
+  TUTTI_ASSIGN_OR_RETURN(const Shape shape, Shape::create(dims.span()));
+  return ctx.allocate_output(0, shape);
+}
 
 namespace {
 
@@ -27,14 +78,13 @@ void add_rows(const BinaryFunction& add, const Tensor& data, const Tensor& ids, 
 Status sum_segments(KernelContext& ctx, std::int64_t segments) {
   const Tensor& data = ctx.input(0);
   const Tensor& ids = ctx.input(1);
-  DimList dims;
-  dims.push_back(segments);
-  for (int d = ids.rank(); d < data.rank(); ++d) dims.push_back(data.dim(d));
-  if (dims.size > kMaxRank) return invalid_argument("data have too many dimensions: ", data.rank());
-  TUTTI_ASSIGN_OR_RETURN(const Shape shape, Shape::create(dims.span()));
-  TUTTI_ASSIGN_OR_RETURN(Tensor * out, ctx.allocate_output(0, shape));
-  zero_elements(out->dtype(), out->raw(), out->num_elements());
+  TUTTI_ASSIGN_OR_RETURN(Tensor * out, allocate_segments(ctx, segments));
   const std::int64_t row = elements_from(data.shape(), ids.rank());
+  if (const RowLoops loops = internal::find_simd_row_loops(data.dtype())) {
+    scatter_rows(ctx.team(), loops, data, ids, nullptr, nullptr, row, *out);
+    return {};
+  }
+  zero_elements(out->dtype(), out->raw(), out->num_elements());
   const BinaryFunction add = BinaryFunction::find(BinaryOp::kAdd, data.dtype());
   if (!add) return unimplemented("no sums of ", dtype_name(data.dtype()));
   if (row > 0) add_rows(add, data, ids, row, *out);
@@ -44,42 +94,13 @@ Status sum_segments(KernelContext& ctx, std::int64_t segments) {
 }  // namespace
 
 Status unsorted_segment_sum(KernelContext& ctx) {
-  const Tensor& data = ctx.input(0);
-  const Tensor& ids = ctx.input(1);
-  TUTTI_ASSIGN_OR_RETURN(const std::int64_t segments, read_scalar_integer(ctx.input(2), "num_segments"));
-  if (segments < 0) return invalid_argument("Input num_segments == ", segments, " must not be negative.");
-  bool fits = data.rank() >= ids.rank();
-  for (int d = 0; fits && d < ids.rank(); ++d) fits = data.dim(d) == ids.dim(d);
-  if (!fits) {
-    return invalid_argument("data.shape = ", data.shape(), " does not start with segment_ids.shape = ", ids.shape());
-  }
-  if (ids.rank() == 0 && data.rank() == kMaxRank) return invalid_argument("data have too many dimensions");
-  for (std::int64_t i = 0; i < ids.num_elements(); ++i) {
-    const std::int64_t id = index_at(ids.raw(), ids.dtype(), i);
-    if (id >= segments) return invalid_argument("segment_ids[", i, "] = ", id, " is out of range [0, ", segments, ")");
-  }
+  TUTTI_ASSIGN_OR_RETURN(const std::int64_t segments, unsorted_segments(ctx));
   return sum_segments(ctx, segments);
 }
 
 Status segment_sum(KernelContext& ctx) {
-  const Tensor& data = ctx.input(0);
-  const Tensor& ids = ctx.input(1);
-  if (ids.rank() != 1) return invalid_argument("segment_ids should be a vector, not ", ids.shape());
-  if (data.rank() < 1 || data.dim(0) != ids.dim(0)) {
-    return invalid_argument("segment_ids ", ids.shape(), " should be the same size as dimension 0 of input ",
-                            data.shape());
-  }
-  std::int64_t previous = 0;
-  for (std::int64_t i = 0; i < ids.num_elements(); ++i) {
-    const std::int64_t id = index_at(ids.raw(), ids.dtype(), i);
-    if (id < previous) {
-      return invalid_argument("segment ids must be >= 0 and not decrease: segment_ids[", i, "] = ", id);
-    }
-    previous = id;
-  }
-  if (previous == std::numeric_limits<std::int64_t>::max())
-    return invalid_argument("segment id ", previous, " is too large");
-  return sum_segments(ctx, ids.num_elements() == 0 ? 0 : previous + 1);
+  TUTTI_ASSIGN_OR_RETURN(const std::int64_t segments, sorted_segments(ctx));
+  return sum_segments(ctx, segments);
 }
 
 namespace {

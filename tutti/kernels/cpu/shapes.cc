@@ -40,6 +40,21 @@ Status rank_of(KernelContext& ctx) {
   return set_integers(ctx, 0, {&rank, 1}, Shape{}, "rank");
 }
 
+namespace {
+
+// The product of the dimensions that are not 0.
+Result<std::int64_t> nonzero_elements(const Shape& shape) {
+  std::int64_t product = 1;
+  for (const std::int64_t dim : shape.dims()) {
+    if (dim != 0 && __builtin_mul_overflow(product, dim, &product)) {
+      return invalid_argument("the dimensions of ", shape, " are too large to infer one from them");
+    }
+  }
+  return product;
+}
+
+}  // namespace
+
 Status reshape(KernelContext& ctx) {
   const Tensor& input = ctx.input(0);
   DimList dims;
@@ -48,34 +63,37 @@ Status reshape(KernelContext& ctx) {
   }
   TUTTI_RETURN_IF_ERROR(read_dims(ctx.input(1), "shape", &dims));
   int open = -1;
-  std::int64_t product = 1;
+  bool has_zero = false;
+  std::int64_t product = 1;  // of what is neither open nor 0
   for (int i = 0; i < dims.size; ++i) {
     if (dims[i] == -1) {
       if (open >= 0) return invalid_argument("Only one input size may be -1, not both ", open, " and ", i);
       open = i;
     } else if (dims[i] < 0) {
       return invalid_argument("Size ", i, " must be non-negative, not ", dims[i]);
+    } else if (dims[i] == 0) {
+      has_zero = true;
     } else if (__builtin_mul_overflow(product, dims[i], &product)) {
       return invalid_argument("requested shape [", str_join(dims.span(), ","), "] has too many elements");
     }
   }
   const std::int64_t count = input.num_elements();
   if (open >= 0) {
-    if (product == 0) {
-      return invalid_argument(
-          "reshape cannot infer the missing input size for an empty tensor unless all specified input sizes are "
-          "non-zero");
+    // Where both have dimensions of 0, the open one follows from the others.
+    std::int64_t rest = count;
+    if (has_zero) {
+      TUTTI_ASSIGN_OR_RETURN(rest, nonzero_elements(input.shape()));
     }
-    if (count % product != 0) {
+    if (rest % product != 0 && !(has_zero && count == 0)) {
       return invalid_argument("Input to reshape is a tensor with ", count,
                               " values, but the requested shape requires a multiple of ", product);
     }
-    dims[open] = count / product;
-    product = count;
+    dims[open] = rest / product;
+    product *= dims[open];
   }
-  if (product != count) {
+  if ((has_zero ? 0 : product) != count) {
     return invalid_argument("Input to reshape is a tensor with ", count, " values, but the requested shape has ",
-                            product);
+                            has_zero ? 0 : product);
   }
   TUTTI_ASSIGN_OR_RETURN(const Shape shape, Shape::create(dims.span()));
   ctx.set_output(0, input.reshaped(shape));

@@ -72,10 +72,14 @@ class TensorArrayGrad : public Kernel {
   Status compute(KernelContext& ctx) override {
     TUTTI_ASSIGN_OR_RETURN(const auto array, input_array(ctx));
     const std::string name = str_cat(array->options().name, "@", source_);
+    Shape prepended;  // given by TensorArrayGradWithShape
+    if (ctx.num_inputs() > 2) {
+      TUTTI_ASSIGN_OR_RETURN(prepended, read_shape(ctx.input(2), "shape_to_prepend"));
+    }
     auto slot = ctx.step().step_resources().slot(kContainer, name);
     Status made;
     slot->get_or_create([&]() -> std::shared_ptr<Resource> {
-      auto gradient = array->make_gradient(name);
+      auto gradient = array->make_gradient(name, prepended);
       made = gradient.status();
       return gradient.ok() ? *gradient : nullptr;
     });

@@ -13,6 +13,13 @@ namespace {
 // An index past this is a mistake, not a long array.
 constexpr std::int64_t kMaxPlaces = std::int64_t{1} << 27;
 
+Result<PartialShape> with_leading(const Shape& prepended, const PartialShape& shape) {
+  if (!shape.has_rank() || prepended.rank() == 0) return shape;
+  std::vector<std::int64_t> dims(prepended.dims().begin(), prepended.dims().end());
+  dims.insert(dims.end(), shape.dims().begin(), shape.dims().end());
+  return PartialShape::create(std::move(dims));
+}
+
 }  // namespace
 
 TensorArray::TensorArray(TensorArrayOptions options, std::int64_t size)
@@ -136,7 +143,7 @@ void TensorArray::close() {
   closed_ = true;
 }
 
-Result<std::shared_ptr<TensorArray>> TensorArray::make_gradient(std::string name) {
+Result<std::shared_ptr<TensorArray>> TensorArray::make_gradient(std::string name, const Shape& prepended) {
   TensorArrayOptions options = options_;
   options.name = std::move(name);
   options.dynamic_size = false;
@@ -145,10 +152,14 @@ Result<std::shared_ptr<TensorArray>> TensorArray::make_gradient(std::string name
   MutexLock lock(mu_);
   TUTTI_RETURN_IF_ERROR(check_open());
   may_grow_ = false;
-  options.element_shape = element_shape_;
+  TUTTI_ASSIGN_OR_RETURN(options.element_shape, with_leading(prepended, element_shape_));
   auto gradient = std::make_shared<TensorArray>(std::move(options), static_cast<std::int64_t>(places_.size()));
   MutexLock gradient_lock(gradient->mu_);
-  for (std::size_t i = 0; i < places_.size(); ++i) gradient->places_[i].shape = places_[i].shape;
+  for (std::size_t i = 0; i < places_.size(); ++i) {
+    if (!places_[i].shape) continue;
+    TUTTI_ASSIGN_OR_RETURN(const PartialShape shape, with_leading(prepended, *places_[i].shape));
+    TUTTI_ASSIGN_OR_RETURN(gradient->places_[i].shape, Shape::create(shape.dims()));
+  }
   return gradient;
 }
 

@@ -35,8 +35,9 @@ class TensorArray : public Resource {
   Result<Tensor> read(std::int64_t index);
   // Drops the values. Later calls fail.
   void close();
-  // An array of the same length for gradients of these values; afterwards this one's length is fixed.
-  Result<std::shared_ptr<TensorArray>> make_gradient(std::string name);
+  // An array of the same length for gradients of these values, whose shapes have `prepended` before them; afterwards
+  // this one's length is fixed.
+  Result<std::shared_ptr<TensorArray>> make_gradient(std::string name, const Shape& prepended = {});
 
   std::string debug_string() const override;
 
