@@ -57,6 +57,7 @@ std::unique_ptr<Session> SessionManager::open(Duration limit) {
   if (limit != kNoLimit && config.cluster.create_timeout.count() == 0) {
     config.cluster.create_timeout = std::chrono::ceil<std::chrono::milliseconds>(limit);
   }
+  config.cluster.cancellation = environment_.cancellation;
   return open_session(options_.master, graph_, config).value_or_throw();
 }
 
