@@ -82,7 +82,9 @@ class MonitoredSession::Impl {
   void lose(const Status& cause);
   bool may_lose_again(const Status& cause);
   void retire();
+  void forget_ended();
   void end_hooks();
+  void fail_hooks();
   void after_close(LiveSession& live);
   Status stop_live();
   void say_stragglers(const std::vector<std::string>& names);
@@ -104,7 +106,7 @@ class MonitoredSession::Impl {
   internal::Backoff failing_pause_;
   int created_ = 0;
   int frozen_at_ = -1;  // nodes with this id or a higher one are not the session's
-  // Sessions that were lost, with threads that have not ended yet.
+  // Sessions that were lost or closed, with threads that have not ended yet: they go when those have.
   std::vector<std::unique_ptr<LiveSession>> retired_;
   std::unique_ptr<LiveSession> live_;  // null: lost, or closed
 };
@@ -190,8 +192,12 @@ void MonitoredSession::Impl::lose(const Status& cause) {
   retire();
 }
 
-void MonitoredSession::Impl::retire() {
+void MonitoredSession::Impl::forget_ended() {
   std::erase_if(retired_, [](const auto& old) { return old->coordinator().running().empty(); });
+}
+
+void MonitoredSession::Impl::retire() {
+  forget_ended();
   std::vector<std::string> stragglers;
   live_->abandon(grace(), &stragglers);
   after_close(*live_);
@@ -242,6 +248,7 @@ Status MonitoredSession::Impl::stop_live() {
   Status error = live_->stop(grace(), &stragglers);
   after_close(*live_);
   say_stragglers(stragglers);
+  if (!stragglers.empty()) retired_.push_back(std::move(live_));
   live_.reset();
   return error;
 }
@@ -258,7 +265,7 @@ void MonitoredSession::Impl::close() {
   const Status stopped = stop_live();
   // The end of a thread's input was told to the loop already, and is no error.
   if (last_run_ != LastRun::kInputEnded || stopped.code() != Code::kOutOfRange) first.update(stopped);
-  retired_.clear();
+  forget_ended();
   events_.flush();
   throw_if_error(first);
 }
