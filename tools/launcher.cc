@@ -124,7 +124,8 @@ class Launcher {
 
   static std::vector<SupervisedTask> supervised(const std::vector<TaskPlan>& plans) {
     std::vector<SupervisedTask> tasks;
-    for (const auto& plan : plans) tasks.push_back({.name = plan.name(), .serves = plan.serves});
+    for (const auto& plan : plans)
+      tasks.push_back({.name = plan.name(), .serves = plan.serves, .needed = plan.job == "ps"});
     return tasks;
   }
 

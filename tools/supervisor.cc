@@ -51,7 +51,7 @@ Supervisor::Actions Supervisor::on_exit(std::size_t index, const ExitCause& caus
   if (!cause.ok()) {
     failed(task, cause, now, actions);
   } else if (task.description.serves) {
-    actions.push_back(say(task.description.name + " has ended before the workers"));
+    left(task, now, actions);
   }
   if (phase_ == Phase::kRunning && work_is_done()) end_job(0, now, actions);
   return actions;
@@ -66,6 +66,23 @@ void Supervisor::failed(Task& task, const ExitCause& cause, TimePoint now, Actio
     end_job(cause.code(), now, actions);
     return;
   }
+  start_again(task, what, now, actions);
+}
+
+void Supervisor::left(Task& task, TimePoint now, Actions& actions) {
+  const std::string what = task.description.name + " has ended before the workers";
+  if (!task.description.needed) {
+    actions.push_back(say(what));
+  } else if (task.restarts < options_.restarts) {
+    start_again(task, what, now, actions);
+  } else {
+    task.state = Task::State::kMissed;
+    task.missed_at = now + options_.patience;
+    actions.push_back(say(str_cat(what, "; the job fails if they still run in ", seconds(options_.patience))));
+  }
+}
+
+void Supervisor::start_again(Task& task, const std::string& what, TimePoint now, Actions& actions) {
   if (now - task.started >= options_.calm) task.pause = options_.first_pause;
   ++task.restarts;
   task.state = Task::State::kPausing;
@@ -110,7 +127,13 @@ Supervisor::Actions Supervisor::on_time(TimePoint now) {
     kill_all(0, actions);
   }
   for (std::size_t i = 0; i < tasks_.size(); ++i) {
-    if (tasks_[i].state == Task::State::kPausing && now >= tasks_[i].start_at) start(i, now, actions);
+    Task& task = tasks_[i];
+    if (task.state == Task::State::kPausing && now >= task.start_at) start(i, now, actions);
+    if (task.state == Task::State::kMissed && now >= task.missed_at) {
+      actions.push_back(say(str_cat("the workers still run ", seconds(options_.patience), " after ",
+                                    task.description.name, " has ended, without it; ending the job")));
+      end_job(1, now, actions);
+    }
   }
   return actions;
 }
@@ -121,6 +144,7 @@ std::optional<TimePoint> Supervisor::next_time() const {
   if (phase_ == Phase::kEnding) consider(kill_at_);
   for (const auto& task : tasks_) {
     if (task.state == Task::State::kPausing) consider(task.start_at);
+    if (task.state == Task::State::kMissed) consider(task.missed_at);
   }
   return next;
 }
@@ -133,7 +157,7 @@ void Supervisor::end_job(int code, TimePoint now, Actions& actions) {
   kill_at_ = now + options_.grace;
   for (std::size_t i = 0; i < tasks_.size(); ++i) {
     if (tasks_[i].state == Task::State::kRunning) actions.push_back({.kind = Kind::kTerminate, .task = i});
-    if (tasks_[i].state == Task::State::kPausing) tasks_[i].state = Task::State::kEnded;
+    if (tasks_[i].state != Task::State::kRunning) tasks_[i].state = Task::State::kEnded;
   }
 }
 
@@ -142,7 +166,7 @@ void Supervisor::kill_all(int code, Actions& actions) {
   phase_ = Phase::kKilling;
   for (std::size_t i = 0; i < tasks_.size(); ++i) {
     if (tasks_[i].state == Task::State::kRunning) actions.push_back({.kind = Kind::kKill, .task = i});
-    if (tasks_[i].state == Task::State::kPausing) tasks_[i].state = Task::State::kEnded;
+    if (tasks_[i].state != Task::State::kRunning) tasks_[i].state = Task::State::kEnded;
   }
 }
 
