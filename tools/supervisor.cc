@@ -11,6 +11,9 @@ namespace {
 
 using Kind = Supervisor::Action::Kind;
 
+// What shells give for a program that is there and cannot be run.
+constexpr int kCannotStart = 126;
+
 Supervisor::Action say(std::string line) { return {.kind = Kind::kSay, .line = std::move(line)}; }
 
 std::string seconds(std::chrono::milliseconds time) {
@@ -47,6 +50,7 @@ Supervisor::Actions Supervisor::on_exit(std::size_t index, const ExitCause& caus
   Actions actions;
   Task& task = tasks_[index];
   task.state = Task::State::kEnded;
+  task.delays = 0;
   if (phase_ != Phase::kRunning) return actions;
   if (!cause.ok()) {
     failed(task, cause, now, actions);
@@ -90,6 +94,17 @@ void Supervisor::start_again(Task& task, const std::string& what, TimePoint now,
   actions.push_back(say(str_cat(what, "; starting it again in ", seconds(task.pause), " (restart ", task.restarts,
                                 " of ", options_.restarts, ")")));
   task.pause = std::min(2 * task.pause, options_.longest_pause);
+}
+
+Supervisor::Actions Supervisor::on_start_delayed(std::size_t index, const std::string& why, TimePoint now) {
+  Task& task = tasks_[index];
+  if (phase_ != Phase::kRunning || task.delays == options_.most_delays) {
+    return on_start_failed(index, why, kCannotStart, now);
+  }
+  const std::chrono::milliseconds pause = std::min(options_.first_pause * (1 << task.delays++), options_.longest_pause);
+  task.state = Task::State::kPausing;
+  task.start_at = now + pause;
+  return {say(str_cat(task.description.name, " cannot be started yet: ", why, "; trying again in ", seconds(pause)))};
 }
 
 Supervisor::Actions Supervisor::on_start_failed(std::size_t index, const std::string& why, int code, TimePoint now) {

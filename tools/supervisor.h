@@ -77,7 +77,10 @@ class Supervisor {
   // Once, before all others.
   Actions begin(TimePoint now);
   Actions on_exit(std::size_t task, const ExitCause& cause, TimePoint now);
-  // It is no program at all: starting it again would not help. `code`: what the job ends with.
+  // The system has no room for it just now: tried again a few times, each a little later, which are no restarts.
+  Actions on_start_delayed(std::size_t task, const std::string& why, TimePoint now);
+  // It is no program at all: starting it again would not help. `code`: what the job ends with. In a job that ends: it
+  // was not started because of that.
   Actions on_start_failed(std::size_t task, const std::string& why, int code, TimePoint now);
   // `why` begins the line; the job ends with `code`.
   Actions on_stop(const std::string& why, int code, TimePoint now);
@@ -86,6 +89,8 @@ class Supervisor {
   // To be called at next_time() or later.
   Actions on_time(TimePoint now);
 
+  // Whether a kStart still holds: not when the job has come to its end since.
+  bool starts() const { return phase_ == Phase::kRunning; }
   std::optional<TimePoint> next_time() const;
   // Nothing runs any more and nothing will.
   bool finished() const;

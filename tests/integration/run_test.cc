@@ -269,6 +269,14 @@ TEST_F(RunTest, WhatCannotBeRunIsSaid) {
   EXPECT_EQ(count_lines_with(broken.output(), "cannot be started"), 1) << broken.output();
 }
 
+// The output of a task that has ended stays open in a process that has left its group and writes on and on.
+TEST_F(RunTest, ATasksOrphanThatWritesForEverIsEndedToo) {
+  ChildProcess job = run({"--workers", "1"}, "setsid yes & echo done as $ROLE $INDEX; until_told yes");
+  ASSERT_FALSE(job.wait_for_line("[worker 0] y").empty());
+  tell("yes");
+  EXPECT_EQ(job.wait(), 0);
+}
+
 TEST_F(RunTest, FlagsAreChecked) {
   ChildProcess unknown = start({"--wrokers", "2", "sh"});
   EXPECT_EQ(unknown.wait(), 2);
