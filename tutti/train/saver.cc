@@ -115,6 +115,7 @@ class Saver::Impl {
 
   internal::CheckpointWriter& writer() { return writer_; }
   FileSystem& files() { return fs_; }
+  const SaverOptions& options() const { return options_; }
   const SaverDef& names() const { return nodes_.names; }
 
  private:
@@ -315,6 +316,7 @@ void Saver::recover_last_checkpoints(const std::vector<std::string>& paths) {
   set_last_checkpoints_with_time(std::move(timed));
 }
 
+const std::string& Saver::latest_filename() const { return impl_->options().latest_filename; }
 const SaverDef& Saver::saver_def() const { return impl_->names(); }
 std::string Saver::export_meta_graph() const { return impl_->meta_graph(); }
 
