@@ -143,7 +143,7 @@ class Saver {
   friend class CheckpointManager;
   struct ForManager {};  // who keeps by another rule
   Saver(ForManager, Graph& graph, SaverOptions options);
-  internal::CheckpointWriter& writer();
+  internal::CheckpointWriter& writer() const;
 
   class Impl;
   const std::unique_ptr<Impl> impl_;
