@@ -12,6 +12,7 @@
 
 #include "raw_connection.h"
 #include "rpc_fixture.h"
+#include "tests/support/held_ports.h"
 #include "tests/support/threads.h"
 
 namespace tutti::test {
@@ -272,7 +273,8 @@ TEST(GrpcTransport, FarDeadlinesDoNotOverflow) {
 
 TEST(GrpcTransport, FailsAtOnceWhenNobodyListens) {
   GrpcClient client({});
-  const std::string address = str_cat("127.0.0.1:", free_port());
+  const HeldPorts ports(1);
+  const std::string address = str_cat("127.0.0.1:", ports[0]);
   auto channel = client.channel(address, "/job:ps/replica:0/task:0");
   const Answer answer = call(*channel, Payload("x"));
   EXPECT_EQ(answer.status.code(), Code::kUnavailable);
@@ -285,18 +287,19 @@ TEST(GrpcTransport, FailsAtOnceWhenNobodyListens) {
 
 TEST(GrpcTransport, WaitsForAServerThatIsNotThereYet) {
   GrpcClient client({});
-  const int port = free_port();
-  auto channel = client.channel(str_cat("127.0.0.1:", port));
+  const HeldPorts ports(1);
+  auto channel = client.channel(str_cat("127.0.0.1:", ports[0]));
   ASSERT_EQ(call(*channel, {}).status.code(), Code::kUnavailable);
   PendingAnswer answer = begin_call(*channel, Payload("hello"), {.wait_for_ready = true});
   FunctionHandler handler = echo_handler();
-  auto server = start_server(handler, local_options(port));
+  auto server = start_server(handler, local_options(ports[0]));
   EXPECT_EQ(answer.wait().payload.flatten(), "hello");
 }
 
 TEST(GrpcTransport, WaitingForAServerEndsWithDeadlineOrCancellation) {
   GrpcClient client({});
-  auto channel = client.channel(str_cat("127.0.0.1:", free_port()));
+  const HeldPorts ports(1);
+  auto channel = client.channel(str_cat("127.0.0.1:", ports[0]));
   const auto soon = steady_clock::now() + milliseconds(100);
   EXPECT_EQ(call(*channel, {}, {.deadline = soon, .wait_for_ready = true}).status.code(), Code::kDeadlineExceeded);
   Cancellation cancellation;
@@ -307,15 +310,15 @@ TEST(GrpcTransport, WaitingForAServerEndsWithDeadlineOrCancellation) {
 
 TEST(GrpcTransport, FindsAServerThatWasRestartedOnItsPort) {
   FunctionHandler handler = echo_handler();
-  auto server = start_server(handler);
-  const int port = server->port();
+  const HeldPorts ports(1);
+  auto server = start_server(handler, local_options(ports[0]));
   GrpcClient client({});
   auto channel = client.channel(address_of(*server));
   ASSERT_TRUE(call(*channel, Payload("a")).status.ok());
   for (int round = 0; round < 3; ++round) {
     server.reset();
     EXPECT_EQ(call(*channel, Payload("b")).status.code(), Code::kUnavailable);
-    server = start_server(handler, local_options(port));
+    server = start_server(handler, local_options(ports[0]));
     ASSERT_NE(server, nullptr);
     const Answer answer = call(*channel, Payload("c"), {.wait_for_ready = true});
     EXPECT_EQ(answer.payload.flatten(), "c") << answer.status.to_string();
