@@ -96,6 +96,7 @@ void SyncReplicasHook::after_create_session(Session& session, Coordinator& coord
   // Before the wait for the chief that initialising may be.
   notice_.watch(session, coordinator);
   const Status begun = session.try_run({}, {}, {local_init_}).status();
+  if (begun.code() == Code::kOutOfRange) return coordinator.request_stop();  // there is nothing left to do
   if (!begun.ok()) throw_if_error(coordinator.requested_error());
   throw_if_error(begun);
 }

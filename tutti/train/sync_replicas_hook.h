@@ -15,7 +15,8 @@ namespace tutti {
 // starts the thread that applies gradients. That thread ends with the session; when training ends, too, the workers
 // that wait are told so with kOutOfRange. (TensorFlow's chief tells them also when it only recovers, and waits for the
 // thread until its grace period is over.) When the chief fails, their steps end with kCancelled within seconds, naming
-// the chief and its error. (TensorFlow's workers see the end of training then.)
+// the chief and its error. (TensorFlow's workers see the end of training then.) A worker that comes after the end of
+// training has a session that should stop at once.
 class SyncReplicasHook : public SessionRunHook {
  public:
   // `sync` must outlive begin(). `num_tokens`: as ReplicaSync::init_tokens has it.
