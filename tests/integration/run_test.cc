@@ -251,6 +251,8 @@ TEST_F(RunTest, ServersOfTuttiComeAndGo) {
     ports.push_back(std::stoi(address->substr(address->rfind(':') + 1)));
   }
   for (const int port : ports) EXPECT_TRUE(eventually([&] { return port_is_open(port); })) << port;
+  // They say so a moment after they listen.
+  while (count_lines_with(job.output(), "listening on") < 2) ASSERT_FALSE(job.wait_for_line("listening on").empty());
   tell("end");
   EXPECT_EQ(job.wait(), 0) << job.output();
   EXPECT_EQ(count_lines_with(job.output(), "listening on"), 2) << job.output();

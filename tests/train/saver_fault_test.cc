@@ -247,12 +247,12 @@ TEST_F(SaverErrors, EveryAttemptHasADirectoryOfItsOwnForItsParts) {
     directories.push_back(path.substr(0, end));
     return fails ? resource_exhausted(path, ": no space left on device") : Status();
   };
-  EXPECT_EQ(sharded.try_save(session_, directory_.file("parts"), 2).status().code(), Code::kResourceExhausted);
+  EXPECT_EQ(sharded.try_save(session_, directory_.file("sharded"), 2).status().code(), Code::kResourceExhausted);
   fails = false;
-  sharded.save(session_, directory_.file("parts"), 2);
+  sharded.save(session_, directory_.file("sharded"), 2);
   ASSERT_EQ(directories.size(), 2u);
   EXPECT_NE(directories[0], directories[1]);
-  EXPECT_TRUE(directories[1].starts_with(directory_.file("parts-2_temp"))) << directories[1];
+  EXPECT_TRUE(directories[1].starts_with(directory_.file("sharded-2_temp"))) << directories[1];
   for (const std::string& name : files_in(directory_.path())) EXPECT_EQ(name.find("_temp"), name.npos) << name;
 }
 
