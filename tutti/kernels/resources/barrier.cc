@@ -59,18 +59,19 @@ Status Barrier::check_keys(std::size_t component, const Tensor& keys) const {
                    ".");
 }
 
-void Barrier::add(std::size_t component, const std::string& key, Tensor value, std::vector<TensorTuple>* complete) {
+bool Barrier::add(std::size_t component, const std::string& key, Tensor value, std::vector<TensorTuple>* complete) {
   auto [it, is_new] = incomplete_.try_emplace(key);
   Entry& entry = it->second;
   if (is_new) {
-    entry = {next_number_++, TensorTuple(options_.component_types.size()), options_.component_types.size()};
+    entry = {next_number_, TensorTuple(options_.component_types.size()), options_.component_types.size()};
   }
   entry.values[component] = std::move(value);
-  if (--entry.missing > 0) return;
+  if (--entry.missing > 0) return is_new;
   TensorTuple tuple{Tensor::scalar(entry.number), Tensor::scalar(key)};
   tuple.insert(tuple.end(), std::make_move_iterator(entry.values.begin()), std::make_move_iterator(entry.values.end()));
   incomplete_.erase(it);
   complete->push_back(std::move(tuple));
+  return is_new;
 }
 
 Status Barrier::insert_many(std::int64_t component, const Tensor& keys, const Tensor& values) {
@@ -81,9 +82,11 @@ Status Barrier::insert_many(std::int64_t component, const Tensor& keys, const Te
   {
     MutexLock lock(mu_);
     TUTTI_RETURN_IF_ERROR(check_keys(index, keys));
+    bool any_new = false;
     for (std::int64_t i = 0; i < keys.dim(0); ++i) {
-      add(index, keys.data<std::string>()[i], values.slice(i, i + 1).reshaped(each), &complete);
+      any_new |= add(index, keys.data<std::string>()[i], values.slice(i, i + 1).reshaped(each), &complete);
     }
+    if (any_new) ++next_number_;
     ++entering_;
   }
   Status entered = make_ready(std::move(complete));

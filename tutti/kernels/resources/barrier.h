@@ -23,7 +23,8 @@ struct BarrierOptions {
   bool operator==(const BarrierOptions&) const = default;
 };
 
-// Tuples leave in the order in which their keys were first seen. Thread-safe.
+// Tuples leave in the order of the calls that brought their keys; those of one call as they become complete.
+// Thread-safe.
 class Barrier : public Resource, public WaitingRoom {
  public:
   static Result<std::shared_ptr<Barrier>> create(BarrierOptions options);
@@ -34,8 +35,9 @@ class Barrier : public Resource, public WaitingRoom {
   // that does not fit. kCancelled: the barrier is closed for such keys.
   Status insert_many(std::int64_t component, const Tensor& keys, const Tensor& values);
 
-  // `count` complete tuples: their numbers, their keys, and each component stacked. Waits for them; once the barrier is
-  // closed kOutOfRange when there will not be as many, unless `allow_fewer` and there will be any. `done` as Queue's.
+  // `count` complete tuples: the numbers of their calls, their keys, and each component stacked. Waits for them; once
+  // the barrier is closed kOutOfRange when there will not be as many, unless `allow_fewer` and there will be any.
+  // `done` as Queue's.
   void take_many(std::int64_t count, bool allow_fewer, Cancellation& cancellation, Queue::DequeueDone done);
 
   // No new keys after this; nor new values, with `cancel_pending`. kCancelled: it was closed so before.
@@ -49,7 +51,7 @@ class Barrier : public Resource, public WaitingRoom {
 
  private:
   struct Entry {
-    std::int64_t number = 0;  // of the key among all, the first is the least integer
+    std::int64_t number = 0;  // of the call that brought the key; the first is the least integer
     TensorTuple values;       // a tensor without value: not there yet
     std::size_t missing = 0;
   };
@@ -57,8 +59,8 @@ class Barrier : public Resource, public WaitingRoom {
   Barrier(BarrierOptions options, std::shared_ptr<Queue> ready);
   Status check_values(std::int64_t component, const Tensor& keys, const Tensor& values) const;
   Status check_keys(std::size_t component, const Tensor& keys) const TUTTI_REQUIRES(mu_);
-  // Gives the tuple to `complete` when nothing is missing any more.
-  void add(std::size_t component, const std::string& key, Tensor value, std::vector<TensorTuple>* complete)
+  // Whether the key is new. Gives the tuple to `complete` when nothing is missing any more.
+  bool add(std::size_t component, const std::string& key, Tensor value, std::vector<TensorTuple>* complete)
       TUTTI_REQUIRES(mu_);
   Status make_ready(std::vector<TensorTuple> complete);
   // Lets those who wait for more tuples know, once there will be none.
