@@ -29,6 +29,8 @@
 #include "tutti/ops/builders.h"
 #include "tutti/ops/control_flow.h"
 #include "tutti/ops/embedding.h"
+#include "tutti/ops/layout.h"
+#include "tutti/ops/linalg.h"
 #include "tutti/ops/math.h"
 #include "tutti/ops/nn.h"
 #include "tutti/ops/op_table.h"

@@ -70,6 +70,20 @@ def torch_steps():
         above = torch.rand_like(out)
         return lambda: torch.autograd.grad(out, images, above, retain_graph=True)
 
+    def product(function, *shapes):
+        operands = [tensor(numbers(*shape)) for shape in shapes]
+        return lambda: function(*operands)
+
+    def einsum(equation):
+        return lambda *operands: torch.einsum(equation, *operands)
+
+    products = {
+        "einsum_dense": lambda: product(einsum("abc,cde->abde"), (32, 128, 512), (512, 8, 64)),
+        "einsum_scores": lambda: product(einsum("aecd,abcd->acbe"), (32, 128, 8, 64), (32, 128, 8, 64)),
+        "batch_matmul": lambda: product(torch.bmm, (256, 128, 64), (256, 64, 128)),
+        "top_k": lambda: product(lambda x: torch.topk(x, 10), (256, 32000)),
+    }
+
     def compiled(make):
         return lambda: torch.compile(make())
 
@@ -83,6 +97,7 @@ def torch_steps():
                                    ("max_pool_grad", functional.max_pool2d, True)):
         ways[op] = {layout: lambda f=function, last=last, g=gradient: pool(f, last, g)
                     for layout, last in (("channels last", True), ("channels first", False))}
+    ways.update({op: {"eager": make} for op, make in products.items()})
     return ways[OP]
 
 
@@ -125,7 +140,21 @@ def tensorflow_steps():
         pooled = tf.Variable(pixels.reshape(128, 14, 2, 14, 2, 32).max((2, 4)))
         return lambda: raw.MaxPoolGrad(orig_input=images, orig_output=pooled, grad=above, **window).op
 
-    build = {"adam": adam, "sparse_adagrad": sparse_adagrad, "gather": gather, "softmax_xent": softmax_xent,
+    def einsum(equation, *shapes):
+        operands = [tf.Variable(numbers(*shape)) for shape in shapes]
+        return lambda: raw.Einsum(inputs=[o.read_value() for o in operands], equation=equation).op
+
+    def batch_matmul():
+        x, y = tf.Variable(numbers(256, 128, 64)), tf.Variable(numbers(256, 64, 128))
+        return lambda: raw.BatchMatMulV2(x=x, y=y).op
+
+    def top_k():
+        x = tf.Variable(numbers(256, 32000))
+        return lambda: raw.TopKV2(input=x, k=10).values.op
+
+    build = {"einsum_dense": lambda: einsum("abc,cde->abde", (32, 128, 512), (512, 8, 64)),
+             "einsum_scores": lambda: einsum("aecd,abcd->acbe", (32, 128, 8, 64), (32, 128, 8, 64)),
+             "batch_matmul": batch_matmul, "top_k": top_k, "adam": adam, "sparse_adagrad": sparse_adagrad, "gather": gather, "softmax_xent": softmax_xent,
              "max_pool": lambda: pool(raw.MaxPool, "input"), "avg_pool": lambda: pool(raw.AvgPool, "value"),
              "max_pool_grad": max_pool_grad}[OP]
 

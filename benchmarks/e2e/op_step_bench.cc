@@ -8,6 +8,10 @@
 //   softmax_xent     loss and gradient of 1,024 rows of 1,000 classes
 //   max_pool         2x2 windows of 128 images of 28x28x32; max_pool_grad its gradient
 //   avg_pool         the same, averages
+//   einsum_dense     projection of 32 x 128 rows of 512 onto 8 heads of 64
+//   einsum_scores    scores of attention: 32 sequences of 128, 8 heads of 64, as they lie in memory
+//   batch_matmul     256 products of 128x64 and 64x128
+//   top_k            the 10 largest of 256 rows of 32,000
 //
 // Inputs are variables, results stay in the runtime. Speaks the protocol of peers.py (step_bench.h).
 #include <functional>
@@ -55,7 +59,22 @@ class OpBench {
         {"softmax_xent", &OpBench::softmax_xent},
         {"max_pool", [](OpBench& b) { return b.pool("MaxPool").node; }},
         {"max_pool_grad", &OpBench::max_pool_grad},
-        {"avg_pool", [](OpBench& b) { return b.pool("AvgPool").node; }}};
+        {"avg_pool", [](OpBench& b) { return b.pool("AvgPool").node; }},
+        {"einsum_dense",
+         [](OpBench& b) {
+           return einsum("abc,cde->abde", {b.numbers({32, 128, 512}), b.numbers({512, 8, 64})}).node;
+         }},
+        {"einsum_scores",
+         [](OpBench& b) {
+           return einsum("aecd,abcd->acbe", {b.numbers({32, 128, 8, 64}), b.numbers({32, 128, 8, 64})}).node;
+         }},
+        {"batch_matmul",
+         [](OpBench& b) {
+           return batch_matmul(b.numbers({256, 128, 64}), b.numbers({256, 64, 128})).node;
+         }},
+        {"top_k", [](OpBench& b) {
+           return top_k(b.numbers({256, 32000}), 10).values.node;
+         }}};
     return all;
   }
 

@@ -123,5 +123,59 @@ TEST(TensorScatter, ByHandAndRefusals) {
   expect_refused(try_op("TensorScatterAdd", {x, ints({2, 2}, {0, 0, 0, 0}), updates}), "");
 }
 
+TEST(Sequences, ByHandAndRefusals) {
+  const AttrMap reflect{{"mode", "REFLECT"}}, symmetric{{"mode", "SYMMETRIC"}};
+  const Tensor x = floats({3}, {1, 2, 3});
+  EXPECT_TRUE(
+      bitwise_equal((*try_op("MirrorPad", {x, ints({1, 2}, {2, 1})}, reflect))[0], floats({6}, {3, 2, 1, 2, 3, 2})));
+  EXPECT_TRUE(bitwise_equal((*try_op("MirrorPad", {x, ints({1, 2}, {2, 3})}, symmetric))[0],
+                            floats({8}, {2, 1, 1, 2, 3, 3, 2, 1})));
+  EXPECT_TRUE(bitwise_equal(
+      (*try_op("MirrorPadGrad", {floats({6}, {1, 10, 100, 1000, 1e4, 1e5}), ints({1, 2}, {2, 1})}, reflect))[0],
+      floats({3}, {100, 101010, 10001})));
+  expect_refused(try_op("MirrorPad", {x, ints({1, 2}, {3, 0})}, reflect), "3");
+  expect_refused(try_op("MirrorPad", {x, ints({1, 2}, {4, 0})}, symmetric), "4");
+  expect_refused(try_op("MirrorPad", {x, ints({1, 2}, {-1, 0})}, symmetric), "");
+  expect_refused(try_op("MirrorPad", {x, ints({2, 2}, {0, 0, 0, 0})}, symmetric), "");
+  const std::int64_t most = std::numeric_limits<std::int64_t>::max();
+  const Tensor huge = Tensor::of<std::int64_t>({1, 2}, {most, most});
+  expect_refused(try_op("MirrorPad", {x, huge}, symmetric), "");
+  expect_refused(try_op("MirrorPadGrad", {x, huge}, symmetric), "");
+  const Tensor lengths = Tensor::vector<std::int64_t>({1, 4});
+  expect_refused(try_op("ReverseSequence", {kMatrix, lengths}, {{"seq_dim", 1}}), "seq_lengths(1)");
+  expect_refused(try_op("ReverseSequence", {kMatrix, lengths}, {{"seq_dim", 0}}), "");
+  expect_refused(try_op("ReverseSequence", {kMatrix, lengths}, {{"seq_dim", -1}}), "seq_dim");
+  expect_refused(try_op("ReverseSequence", {kMatrix, lengths}, {{"seq_dim", 1}, {"batch_dim", 2}}), "batch_dim");
+  const Tensor least = Tensor::scalar(std::numeric_limits<std::int64_t>::min());
+  EXPECT_TRUE(try_op("Roll", {x, least, scalar(0)}).ok());
+  expect_refused(try_op("Roll", {x, scalar(1), scalar(1)}), "axis");
+}
+
+TEST(Unique, SlicesAndCounts) {
+  const Tensor x = floats({3, 2}, {1, 2, 3, 4, 1, 2}), axis = Tensor::vector<std::int64_t>({0});
+  const auto got = *try_op("UniqueWithCountsV2", {x, axis});
+  EXPECT_TRUE(bitwise_equal(got[0], floats({2, 2}, {1, 2, 3, 4})));
+  EXPECT_TRUE(bitwise_equal(got[1], ints({3}, {0, 1, 0})));
+  EXPECT_TRUE(bitwise_equal(got[2], ints({2}, {2, 1})));
+  // Both zeros are one value; a NaN is none.
+  const auto odd = *try_op("UniqueWithCounts", {floats({4}, {0.0f, -0.0f, std::nanf(""), std::nanf("")})});
+  EXPECT_TRUE(bitwise_equal(odd[1], ints({4}, {0, 0, 1, 2})));
+  expect_refused(try_op("UniqueV2", {x, Tensor::vector<std::int64_t>({2})}), "axis");
+  expect_refused(try_op("UniqueV2", {x, Tensor::vector<std::int64_t>({0, 1})}), "");
+  expect_refused(try_op("UniqueWithCounts", {x}), "");
+}
+
+TEST(Patches, Refusals) {
+  using List = std::vector<std::int64_t>;
+  const Tensor image(DType::kFloat, {1, 3, 3, 2});
+  const auto attrs = [](const List& sizes) {
+    return AttrMap{{"ksizes", sizes}, {"strides", List{1, 1, 1, 1}}, {"rates", List{1, 1, 1, 1}}, {"padding", "VALID"}};
+  };
+  EXPECT_EQ((*try_op("ExtractImagePatches", {image}, attrs({1, 2, 2, 1})))[0].shape(), Shape({1, 2, 2, 8}));
+  expect_refused(try_op("ExtractImagePatches", {image}, attrs({1, 0, 2, 1})), "ksizes");
+  expect_refused(try_op("ExtractImagePatches", {image}, attrs({1, 5, 2, 1})), "negative");
+  expect_refused(try_op("ExtractImagePatches", {kMatrix}, attrs({1, 2, 2, 1})), "");
+}
+
 }  // namespace
 }  // namespace tutti

@@ -12,6 +12,7 @@ namespace tutti::testing {
 namespace {
 
 using Kind = SampleInput::Kind;
+using Ints = std::vector<std::int64_t>;
 
 class LayoutSamples {
  public:
@@ -75,7 +76,7 @@ void add_einsums(LayoutSamples& s) {
   one("a...b->...", {2, 3, 2});
 }
 
-void add_products(LayoutSamples& s) {
+void add_batch_products(LayoutSamples& s) {
   for (const bool x : {false, true}) {
     for (const bool y : {false, true}) {
       s.add("BatchMatMulV3", {s.value(x ? Shape{2, 3, 2} : Shape{2, 2, 3}), s.value(y ? Shape{4, 3} : Shape{3, 4})},
@@ -84,7 +85,7 @@ void add_products(LayoutSamples& s) {
   }
 }
 
-void add_choices(LayoutSamples& s) {
+void add_picks(LayoutSamples& s) {
   s.add("TopK", {s.distinct({2, 5})}, {{"k", 3}});
   s.add("TopKV2", {s.distinct({2, 2, 4}), LayoutSamples::scalar(2)});
   s.add("TopKV2", {s.distinct({5}), LayoutSamples::scalar(5)}, {{"index_type", DType::kInt64}});
@@ -135,7 +136,6 @@ void add_sequences(LayoutSamples& s) {
 }
 
 void add_patches(LayoutSamples& s) {
-  using Ints = std::vector<std::int64_t>;
   const AttrMap attrs{
       {"ksizes", Ints{1, 2, 2, 1}}, {"strides", Ints{1, 1, 2, 1}}, {"rates", Ints{1, 2, 1, 1}}, {"padding", "SAME"}};
   s.add("ExtractImagePatches", {s.value({2, 4, 3, 2})}, attrs);
@@ -159,17 +159,115 @@ void add_rare_math(LayoutSamples& s) {
   }
 }
 
+void add_volumes(LayoutSamples& s) {
+  for (const char* format : {"NDHWC", "NCDHW"}) {
+    const bool first = std::string(format) == "NCDHW";
+    const AttrMap attrs{{"strides", first ? Ints{1, 1, 1, 2, 1} : Ints{1, 1, 2, 1, 1}},
+                        {"dilations", first ? Ints{1, 1, 1, 1, 2} : Ints{1, 1, 1, 2, 1}},
+                        {"padding", "SAME"},
+                        {"data_format", format}};
+    const Shape x = first ? Shape{1, 2, 2, 3, 4} : Shape{1, 2, 3, 4, 2};
+    const Shape y = first ? Shape{1, 3, 2, 2, 4} : Shape{1, 2, 2, 4, 3}, filter{2, 2, 2, 2, 3};
+    const auto sizes = [](const Shape& shape) {
+      return LayoutSamples::ints(std::vector<std::int32_t>(shape.dims().begin(), shape.dims().end()));
+    };
+    s.add("Conv3D", {s.value(x), s.value(filter)}, attrs);
+    s.add("Conv3DBackpropInputV2", {sizes(x), s.value(filter), s.value(y)}, attrs);
+    s.add("Conv3DBackpropFilterV2", {s.value(x), sizes(filter), s.value(y)}, attrs);
+    const AttrMap pool{{"ksize", first ? Ints{1, 1, 2, 2, 3} : Ints{1, 2, 2, 3, 1}},
+                       {"strides", first ? Ints{1, 1, 1, 2, 1} : Ints{1, 1, 2, 1, 1}},
+                       {"padding", "SAME"},
+                       {"data_format", format}};
+    const Shape pooled = first ? Shape{1, 2, 2, 2, 4} : Shape{1, 2, 2, 4, 2};
+    s.add("AvgPool3D", {s.value(x)}, pool);
+    s.add("AvgPool3DGrad", {sizes(x), s.value(pooled)}, pool);
+    // Maxima exist in float only: the difference of a linear function may be wide.
+    const auto to = [](Output v, DType type) { return op1("Cast", {v}, {{"DstT", type}}); };
+    const auto widen = [](OpSample& sample) {
+      sample.step = 1e-2;
+      sample.tolerance = 1e-3;
+    };
+    OpSample& forward = s.add("MaxPool3D", {s.distinct(x)});
+    widen(forward);
+    forward.build = [pool, to](Graph&, const std::vector<Output>& in) {
+      return std::vector{to(op1("MaxPool3D", {to(in[0], DType::kFloat)}, pool), DType::kDouble)};
+    };
+    const SampleInput volumes = LayoutSamples::fixed(s.distinct(x));
+    for (const std::string op : {"MaxPool3DGrad", "MaxPool3DGradGrad"}) {
+      OpSample& back = s.add(op, {volumes, s.value(op == "MaxPool3DGrad" ? pooled : x)});
+      widen(back);
+      back.build = [op, pool, to](Graph&, const std::vector<Output>& in) {
+        Output x = to(in[0], DType::kFloat), y = op1("MaxPool3D", {x}, pool);
+        return std::vector{to(op1(op, {x, y, to(in[1], DType::kFloat)}, pool), DType::kDouble)};
+      };
+    }
+  }
+  s.add("Dilation2D", {s.distinct({1, 3, 4, 2}), s.value({2, 2, 2}, 0, 0.1)},
+        {{"strides", Ints{1, 1, 2, 1}}, {"rates", Ints{1, 2, 1, 1}}, {"padding", "SAME"}});
+}
+
+void add_special_functions(LayoutSamples& s) {
+  for (const char* op : {"Lgamma", "Digamma"}) {
+    s.add(op, {s.value({2, 3}, 0.3, 4)});
+    s.add(op, {s.value({3}, -1.8, -1.2)});
+  }
+  s.add("Erfinv", {s.value({2, 3}, -0.9, 0.9)});
+  s.add("Ndtri", {s.value({2, 3}, 0.05, 0.95)});
+  for (const char* op : {"Igamma", "Igammac"}) {
+    s.add(op, {s.value({2, 3}, 0.3, 4), s.value({3}, 0.3, 1)});
+    s.add(op, {s.value({2, 3}, 0.3, 4), s.value({3}, 4, 9)});
+  }
+  s.add("Zeta", {LayoutSamples::fixed(s.value({2, 3}, 1.5, 4)), s.value({3}, 0.3, 4)});
+  s.add("Polygamma", {LayoutSamples::fixed({Tensor::vector<double>({1, 2, 3})}), s.value({2, 3}, 0.5, 4)});
+  s.add("Betainc", {LayoutSamples::fixed(s.value({2, 3}, 0.5, 3)), LayoutSamples::fixed(s.value({2, 3}, 0.5, 3)),
+                    s.value({2, 3}, 0.1, 0.9)});
+  s.add("Betainc",
+        {LayoutSamples::fixed(s.value({2}, 0.5, 3)), LayoutSamples::fixed(s.value({}, 0.5, 3)), s.value({}, 0.1, 0.9)});
+}
+
+// Far from singular; the gradient's matrix need not be symmetric, but Cholesky's is.
+SampleInput matrices(LayoutSamples& s, const Shape& shape) {
+  SampleInput input = s.value(shape, -0.5, 0.5);
+  const std::int64_t n = shape.dim(shape.rank() - 1);
+  double* data = input.value.data<double>();
+  for (std::int64_t i = 0; i < shape.num_elements(); ++i) {
+    if (i / n % n == i % n) data[i] += 2;
+  }
+  return input;
+}
+
+void add_decompositions(LayoutSamples& s) {
+  for (const bool adjoint : {false, true}) {
+    const AttrMap attrs{{"adjoint", adjoint}};
+    s.add("MatrixInverse", {matrices(s, {2, 3, 3})}, attrs);
+    s.add("MatrixSolve", {matrices(s, {2, 3, 3}), s.value({2, 3, 2})}, attrs);
+    for (const bool lower : {false, true}) {
+      s.add("MatrixTriangularSolve", {matrices(s, {2, 3, 3}), s.value({3, 2})},
+            {{"adjoint", adjoint}, {"lower", lower}});
+    }
+  }
+  s.add("MatrixDeterminant", {matrices(s, {2, 3, 3})});
+  s.add("LogMatrixDeterminant", {matrices(s, {2, 3, 3})}).outputs = {1};
+  // Of x x^T: a change of one element of it alone would not be symmetric.
+  s.add("Cholesky", {matrices(s, {2, 3, 3})}).build = [](Graph&, const std::vector<Output>& in) {
+    return std::vector{op1("Cholesky", {op1("BatchMatMulV2", {in[0], in[0]}, {{"adj_y", true}})})};
+  };
+}
+
 }  // namespace
 
 std::vector<OpSample> layout_samples() {
   LayoutSamples samples;
   add_einsums(samples);
-  add_products(samples);
-  add_choices(samples);
+  add_batch_products(samples);
+  add_picks(samples);
   add_diagonals(samples);
   add_sequences(samples);
   add_patches(samples);
   add_rare_math(samples);
+  add_volumes(samples);
+  add_special_functions(samples);
+  add_decompositions(samples);
   return samples.take();
 }
 

@@ -5,6 +5,7 @@
 #include "tutti/kernels/cpu/conv_kernels.h"
 #include "tutti/ops/builders.h"
 #include "tutti/ops/internal/grad_util.h"
+#include "tutti/ops/internal/row_groups.h"
 #include "tutti/ops/internal/window_shapes.h"
 #include "tutti/ops/op_table.h"
 
@@ -155,6 +156,7 @@ void register_conv_ops(OpTable& ops) {
       "data_format: {'NHWC', 'NCHW'} = 'NHWC'; dilations: list(int) = [1, 1, 1, 1]";
   add_family(ops, {"Conv2D"}, window + "; use_cudnn_on_gpu: bool = true", false, kFloats | DTypeSet{DType::kInt32});
   add_family(ops, {"DepthwiseConv2dNative"}, window, true, kFloats);
+  internal::add_volume_ops(ops);
 }
 
 }  // namespace tutti

@@ -494,6 +494,7 @@ void register_math_ops(OpTable& ops) {
   register_choices(ops);
   register_others(ops);
   internal::add_rare_math_ops(ops);
+  internal::add_special_function_ops(ops);
 }
 
 }  // namespace tutti

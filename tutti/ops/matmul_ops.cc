@@ -230,6 +230,7 @@ void register_matmul_ops(OpTable& ops) {
            .traits = kExpensive,
            .kernels = {TUTTI_CPU(cpu::sparse_matmul_kernel(), kNumbers)}});
   internal::add_einsum_ops(ops);
+  internal::add_linalg_ops(ops);
 }
 
 }  // namespace tutti

@@ -41,7 +41,7 @@ cpu::FindUnary unary_function(F) {
 }
 
 template <typename F>
-void add_function(OpTable& ops, const std::string& name, F f, GradFn grad) {
+void add_rare_function(OpTable& ops, const std::string& name, F f, GradFn grad) {
   ops.add({.name = name,
            .signature = "x: T -> y: T",
            .attrs = "T: type",
@@ -67,21 +67,21 @@ void atan_grad(GradContext& g) {
 }
 
 void add_trigonometry(OpTable& ops) {
-  add_function(
+  add_rare_function(
       ops, "Sinh", [](auto x) { return std::sinh(x); }, sinh_grad);
-  add_function(
+  add_rare_function(
       ops, "Cosh", [](auto x) { return std::cosh(x); }, cosh_grad);
-  add_function(
+  add_rare_function(
       ops, "Asin", [](auto x) { return std::asin(x); }, asin_grad);
-  add_function(
+  add_rare_function(
       ops, "Acos", [](auto x) { return std::acos(x); }, acos_grad);
-  add_function(
+  add_rare_function(
       ops, "Atan", [](auto x) { return std::atan(x); }, atan_grad);
-  add_function(
+  add_rare_function(
       ops, "Asinh", [](auto x) { return std::asinh(x); }, asinh_grad);
-  add_function(
+  add_rare_function(
       ops, "Acosh", [](auto x) { return std::acosh(x); }, acosh_grad);
-  add_function(
+  add_rare_function(
       ops, "Atanh", [](auto x) { return std::atanh(x); }, atanh_grad);
 }
 

@@ -211,3 +211,164 @@ def part_of_complex(draw, op, types):
 def next_after(draw, op, types):
     x_shape, y_shape = draw.broadcasting_shapes()
     return Arguments(x1=draw.values(types["T"], x_shape), x2=draw.values(types["T"], y_shape))
+
+
+# --- Volumes. TensorFlow's CPU kernels have channels last and no dilation. ---
+
+
+class _Volume:
+    """A window over volumes: sizes, strides and padding that fit each other."""
+
+    def __init__(self, draw):
+        self.kernel = [draw.integer(1, 3) for _ in range(3)]
+        self.padding = draw.choice(["SAME", "VALID"])
+        # Where windows leave gaps, TensorFlow's forward kernels without oneDNN pad "SAME" by less than nothing; those
+        # with it, its gradients and its own shape functions do not.
+        self.stride = [draw.integer(1, k if self.padding == "SAME" else 3) for k in self.kernel]
+        self.volume = [draw.integer(1 if self.padding == "SAME" else k, k + 3) for k in self.kernel]
+        self.batch = draw.integer(0 if draw.chance(0.1) else 1, 2)
+        self.attrs = {"strides": [1] + self.stride + [1], "padding": self.padding}
+
+    def shape(self, channels):
+        return [self.batch] + self.volume + [channels]
+
+    def places(self):
+        if self.padding == "SAME":
+            return [-(-n // s) for n, s in zip(self.volume, self.stride)]
+        return [(n - k) // s + 1 for n, k, s in zip(self.volume, self.kernel, self.stride)]
+
+    def pooled_shape(self, channels):
+        return [self.batch] + self.places() + [channels]
+
+    def pool_attrs(self):
+        return {**self.attrs, "ksize": [1] + self.kernel + [1]}
+
+    def maxima(self, x):
+        places = self.places()
+        pads = [max((o - 1) * s + k - n, 0) // 2 if self.padding == "SAME" else 0
+                for o, s, k, n in zip(places, self.stride, self.kernel, self.volume)]
+        out = np.zeros([x.shape[0]] + places + [x.shape[4]], x.dtype)
+        for at in np.ndindex(*places):
+            start = [i * s - p for i, s, p in zip(at, self.stride, pads)]
+            part = x[(slice(None),) + tuple(slice(max(b, 0), b + k) for b, k in zip(start, self.kernel))]
+            out[(slice(None),) + at] = part.max(axis=(1, 2, 3)) if x.shape[0] else 0
+        return out
+
+
+@arguments("Conv3D")
+def conv3d(draw, op, types):
+    window, channels = _Volume(draw), draw.integer(1, 3)
+    return Arguments(window.attrs, input=draw.values(types["T"], window.shape(channels), -2, 2),
+                     filter=draw.values(types["T"], window.kernel + [channels, draw.integer(1, 3)], -2, 2),
+                     spoilable=False)
+
+
+@arguments("Conv3DBackpropInputV2", "Conv3DBackpropFilterV2")
+def conv3d_backprop(draw, op, types):
+    window, channels, out = _Volume(draw), draw.integer(1, 3), draw.integer(1, 3)
+    backprop = draw.values(types["T"], window.pooled_shape(out), -2, 2)
+    volume, weights = window.shape(channels), window.kernel + [channels, out]
+    if op == "Conv3DBackpropInputV2":
+        return Arguments(window.attrs, input_sizes=np.array(volume, NUMPY[types["Tshape"]]),
+                         filter=draw.values(types["T"], weights, -2, 2), out_backprop=backprop, fixed=["input_sizes"],
+                         spoilable=False)
+    return Arguments(window.attrs, input=draw.values(types["T"], volume, -2, 2),
+                     filter_sizes=np.array(weights, np.int32), out_backprop=backprop, fixed=["filter_sizes"],
+                     spoilable=False)
+
+
+@arguments("AvgPool3D", "MaxPool3D")
+def pool3d(draw, op, types):
+    window = _Volume(draw)
+    return Arguments(window.pool_attrs(), input=draw.values(types["T"], window.shape(draw.integer(1, 3))))
+
+
+@arguments("AvgPool3DGrad")
+def avg_pool3d_grad(draw, op, types):
+    window, channels = _Volume(draw), draw.integer(1, 3)
+    return Arguments(window.pool_attrs(), orig_input_shape=np.array(window.shape(channels), np.int32),
+                     grad=draw.values(types["T"], window.pooled_shape(channels)), fixed=["orig_input_shape"],
+                     spoilable=False)
+
+
+@arguments("MaxPool3DGrad", "MaxPool3DGradGrad")
+def max_pool3d_grad(draw, op, types):
+    window = _Volume(draw)
+    x = draw.values(types.get("TInput", types["T"]), window.shape(draw.integer(1, 3)))
+    y = window.maxima(x)
+    return Arguments(window.pool_attrs(), orig_input=x, orig_output=y,
+                     grad=draw.values(types["T"], y.shape if op == "MaxPool3DGrad" else x.shape), spoilable=False)
+
+
+@arguments("Dilation2D", "Dilation2DBackpropInput", "Dilation2DBackpropFilter")
+def dilation(draw, op, types):
+    kernel, stride, rate = ([draw.integer(1, 3), draw.integer(1, 3)] for _ in range(3))
+    reach = [(k - 1) * r + 1 for k, r in zip(kernel, rate)]
+    image = [draw.integer(r, r + 3) for r in reach]
+    padding, depth, batch = draw.choice(["SAME", "VALID"]), draw.integer(1, 3), draw.integer(1, 2)
+    attrs = {"strides": [1] + stride + [1], "rates": [1] + rate + [1], "padding": padding}
+    places = [-(-n // s) if padding == "SAME" else (n - r) // s + 1 for n, s, r in zip(image, stride, reach)]
+    inputs = {"input": draw.values(types["T"], [batch] + image + [depth]),
+              "filter": draw.values(types["T"], kernel + [depth])}
+    if op != "Dilation2D":
+        inputs["out_backprop"] = draw.values(types["T"], [batch] + places + [depth])
+    return Arguments(attrs, **inputs, spoilable=op == "Dilation2D")
+
+
+# --- Special functions. ---
+
+# Where functions of two are defined and tame: of the first argument, and of the second.
+PAIR_DOMAINS = {"Igamma": ((0.25, 4), (0.25, 6)), "Igammac": ((0.25, 4), (0.25, 6)), "IgammaGradA": ((0.25, 4), (0.25, 6)),
+                "Zeta": ((1.5, 5), (0.25, 5)), "Polygamma": ((1, 3), (0.25, 5))}
+
+
+@arguments(*PAIR_DOMAINS)
+def pair_function(draw, op, types):
+    x_shape, y_shape = draw.broadcasting_shapes()
+    x, y = (draw.values(types["T"], shape, *domain) for shape, domain in zip((x_shape, y_shape), PAIR_DOMAINS[op]))
+    if op == "Polygamma":
+        x = np.round(x)
+    names = ("x", "q") if op == "Zeta" else ("a", "x")
+    # TensorFlow has no derivative by the first argument of the last two, and gives none.
+    return Arguments(**dict(zip(names, (x.astype(y.dtype), y))))
+
+
+@arguments("Betainc")
+def betainc(draw, op, types):
+    shape = draw.shape()
+    a, b, x = (draw.values(types["T"], shape if draw.chance(0.7) else (), *domain)
+               for domain in ((0.25, 4), (0.25, 4), (0.125, 0.875)))
+    return Arguments(a=a, b=b, x=x)
+
+
+# --- Decompositions. ---
+
+
+def _matrices(draw, dtype, batch, size):
+    """Matrices that are far from singular."""
+    x = draw.values(dtype, tuple(batch) + (size, size), -1, 1)
+    return (x + 3 * np.eye(size)).astype(x.dtype)
+
+
+@arguments("MatrixInverse", "MatrixDeterminant", "LogMatrixDeterminant")
+def square_matrices(draw, op, types):
+    x = _matrices(draw, types["T"], draw.shape(max_rank=2), draw.integer(0 if draw.chance(0.1) else 1, 4))
+    return Arguments({"adjoint": draw.chance(0.5)} if op == "MatrixInverse" else {}, input=x)
+
+
+@arguments("Cholesky")
+def cholesky(draw, op, types):
+    x = _matrices(draw, types["T"], draw.shape(max_rank=2), draw.integer(1, 4))
+    return Arguments(input=(x @ np.conj(np.swapaxes(x, -1, -2))).astype(x.dtype))
+
+
+@arguments("MatrixSolve", "MatrixTriangularSolve")
+def solve(draw, op, types):
+    size, columns = draw.integer(1, 4), draw.integer(1, 3)
+    batch = draw.shape(max_rank=2, empty=False)
+    other, attrs = batch, {"adjoint": draw.chance(0.5)}
+    if op == "MatrixTriangularSolve":
+        batch, other = draw.broadcasting_shapes(max_rank=2)
+        attrs["lower"] = draw.chance(0.5)
+    return Arguments(attrs, matrix=_matrices(draw, types["T"], batch, size),
+                     rhs=draw.values(types["T"], tuple(other) + (size, columns)))

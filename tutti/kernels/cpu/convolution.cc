@@ -33,9 +33,11 @@ Status run_unfolded(ConvResult result, const ConvShape& shape, const ConvArrays&
 }  // namespace
 
 std::string ConvShape::to_string() const {
-  return str_cat("of ", batch, " images ", rows.in, "x", columns.in, "x", in_channels, " with a filter ", rows.kernel,
-                 "x", columns.kernel, "x", group_inputs(), "x", out_channels, " in ", groups, " groups, giving ",
-                 rows.out, "x", columns.out);
+  const auto planes_of = [&](std::int64_t size) { return volumes ? str_cat(size, "x") : std::string(); };
+  return str_cat("of ", batch, volumes ? " volumes " : " images ", planes_of(planes.in), rows.in, "x", columns.in, "x",
+                 in_channels, " with a filter ", planes_of(planes.kernel), rows.kernel, "x", columns.kernel, "x",
+                 group_inputs(), "x", out_channels, " in ", groups, " groups, giving ", planes_of(planes.out), rows.out,
+                 "x", columns.out);
 }
 
 Convolution::Convolution(DType dtype, ConvResult result) : dtype_(dtype), result_(result) {

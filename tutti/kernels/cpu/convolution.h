@@ -15,7 +15,8 @@ namespace tutti::cpu {
 
 // Cross-correlation of images [batch, rows, columns, in_channels] (channels second where channels_first) with a filter
 // [rows, columns, in_channels / groups, out_channels]. Channels fall into `groups`: output channels of one group see
-// the input channels of that group only. A depthwise convolution has as many groups as input channels.
+// the input channels of that group only. A depthwise convolution has as many groups as input channels. Volumes have a
+// further dimension before the rows: [batch, planes, rows, columns, in_channels], and so has their filter.
 struct ConvShape {
   std::int64_t batch = 0;
   std::int64_t in_channels = 0;
@@ -24,13 +25,19 @@ struct ConvShape {
   WindowAxis rows;
   WindowAxis columns;
   bool channels_first = false;
+  bool volumes = false;
+  WindowAxis planes{.in = 1, .out = 1};  // as it is here, of images
   bool operator==(const ConvShape&) const = default;
 
-  std::int64_t input_elements() const { return count_elements(batch, rows.in, columns.in, in_channels); }
-  std::int64_t output_elements() const { return count_elements(batch, rows.out, columns.out, out_channels); }
-  std::int64_t filter_elements() const {
-    return count_elements(rows.kernel, columns.kernel, group_inputs(), out_channels);
+  std::int64_t input_elements() const {
+    return count_elements(count_elements(batch, planes.in, rows.in), columns.in, in_channels);
   }
+  std::int64_t output_elements() const {
+    return count_elements(count_elements(batch, planes.out, rows.out), columns.out, out_channels);
+  }
+  std::int64_t filter_elements() const { return count_elements(window_elements(), group_inputs(), out_channels); }
+  std::int64_t window_elements() const { return count_elements(planes.kernel, rows.kernel, columns.kernel); }
+  std::int64_t places() const { return count_elements(planes.out, rows.out, columns.out); }
   std::int64_t group_inputs() const { return in_channels / groups; }
   std::int64_t group_outputs() const { return out_channels / groups; }
   std::string to_string() const;

@@ -29,38 +29,39 @@
 namespace tutti::cpu {
 namespace {
 
-struct Axis {
+struct LabelledAxis {
   EinsumLabel label = 0;
   std::int64_t size = 1;
   std::int64_t stride = 1;  // in elements
 };
-using Axes = std::vector<Axis>;
+using LabelledAxes = std::vector<LabelledAxis>;
 
-const Axis* find_axis(const Axes& axes, EinsumLabel label) {
-  const auto it = std::find_if(axes.begin(), axes.end(), [&](const Axis& axis) { return axis.label == label; });
+const LabelledAxis* find_axis(const LabelledAxes& axes, EinsumLabel label) {
+  const auto it = std::find_if(axes.begin(), axes.end(), [&](const LabelledAxis& axis) { return axis.label == label; });
   return it == axes.end() ? nullptr : &*it;
 }
 
-std::int64_t elements_of(const Axes& axes) {
+std::int64_t elements_of(const LabelledAxes& axes) {
   std::int64_t count = 1;
-  for (const Axis& axis : axes) count *= axis.size;
+  for (const LabelledAxis& axis : axes) count *= axis.size;
   return count;
 }
 
-Axes chosen(const Axes& axes, const EinsumTerm& labels) {
-  Axes result;
+LabelledAxes chosen(const LabelledAxes& axes, const EinsumTerm& labels) {
+  LabelledAxes result;
   for (const EinsumLabel label : labels) result.push_back(*find_axis(axes, label));
   return result;
 }
 
 // Every label once, with the strides that it has in a dense tensor of these dimensions.
-Axes axes_of(const EinsumTerm& labels, const Shape& shape) {
+LabelledAxes axes_of(const EinsumTerm& labels, const Shape& shape) {
   DimList strides;
   strides_of(shape, &strides);
-  Axes axes;
+  LabelledAxes axes;
   for (int d = 0; d < shape.rank(); ++d) {
     const EinsumLabel label = labels[static_cast<std::size_t>(d)];
-    const auto it = std::find_if(axes.begin(), axes.end(), [&](const Axis& axis) { return axis.label == label; });
+    const auto it =
+        std::find_if(axes.begin(), axes.end(), [&](const LabelledAxis& axis) { return axis.label == label; });
     if (it == axes.end()) {
       axes.push_back({label, shape.dim(d), strides[d]});
     } else {
@@ -71,7 +72,7 @@ Axes axes_of(const EinsumTerm& labels, const Shape& shape) {
 }
 
 // The axes of a dense tensor in this order.
-void make_dense(Axes& axes) {
+void make_dense(LabelledAxes& axes) {
   std::int64_t stride = 1;
   for (auto axis = axes.rbegin(); axis != axes.rend(); ++axis) {
     axis->stride = stride;
@@ -79,7 +80,7 @@ void make_dense(Axes& axes) {
   }
 }
 
-bool is_dense(const Axes& axes) {
+bool is_dense(const LabelledAxes& axes) {
   std::int64_t stride = 1;
   for (auto axis = axes.rbegin(); axis != axes.rend(); ++axis) {
     if (axis->size != 1 && axis->stride != stride) return false;
@@ -89,18 +90,18 @@ bool is_dense(const Axes& axes) {
 }
 
 // A tensor's elements under labels.
-struct Operand {
+struct LabelledOperand {
   Tensor tensor;
-  Axes axes;
+  LabelledAxes axes;
 };
 
-// Axes that walk memory as one.
+// LabelledAxes that walk memory as one.
 struct Walk {
   std::int64_t size = 1;
   std::int64_t stride = 1;
 };
 
-std::optional<Walk> joined(const Axes& axes) {
+std::optional<Walk> joined(const LabelledAxes& axes) {
   Walk walk;
   bool first = true;
   for (auto axis = axes.rbegin(); axis != axes.rend(); ++axis) {
@@ -124,7 +125,7 @@ struct MatrixView {
 };
 
 // `dense`: rows must follow each other without gaps.
-std::optional<MatrixView> matrix_view(const Axes& rows, const Axes& columns, bool dense) {
+std::optional<MatrixView> matrix_view(const LabelledAxes& rows, const LabelledAxes& columns, bool dense) {
   const std::optional<Walk> r = joined(rows), c = joined(columns);
   if (!r || !c) return std::nullopt;
   const auto fits = [&](const Walk& outer, const Walk& inner) {
@@ -219,19 +220,19 @@ class EinsumKernel : public Kernel {
     TUTTI_ASSIGN_OR_RETURN(const Shape shape, Shape::create(known.dims()));
     TUTTI_ASSIGN_OR_RETURN(Tensor * out, ctx.allocate_output(0, shape));
     if (shape.num_elements() == 0) return {};
-    std::vector<Operand> operands;
+    std::vector<LabelledOperand> operands;
     for (int i = 0; i < ctx.num_inputs(); ++i) {
-      TUTTI_ASSIGN_OR_RETURN(Operand operand, operand_of(ctx.input(i), i));
+      TUTTI_ASSIGN_OR_RETURN(LabelledOperand operand, operand_of(ctx.input(i), i));
       operands.push_back(std::move(operand));
     }
     const int dots = static_cast<int>(shape.rank()) -
                      static_cast<int>(std::count_if(equation_.output.begin(), equation_.output.end(),
                                                     [](EinsumLabel label) { return label != kEllipsis; }));
     const EinsumTerm labels = output_labels(equation_, dots);
-    Operand result{*out, axes_of(labels, shape)};
+    LabelledOperand result{*out, axes_of(labels, shape)};
     drop_repeated(operands, result.axes);
     for (std::size_t i = 0; i < operands.size(); ++i) {
-      const Axes* other = operands.size() == 2 ? &operands[1 - i].axes : nullptr;
+      const LabelledAxes* other = operands.size() == 2 ? &operands[1 - i].axes : nullptr;
       TUTTI_RETURN_IF_ERROR(sum_away(ctx, operands[i], result.axes, other));
     }
     // Only the diagonal is written below.
@@ -244,35 +245,35 @@ class EinsumKernel : public Kernel {
   }
 
  private:
-  Result<Operand> operand_of(const Tensor& tensor, int i) const {
+  Result<LabelledOperand> operand_of(const Tensor& tensor, int i) const {
     TUTTI_ASSIGN_OR_RETURN(const EinsumTerm labels,
                            expand_ellipsis(equation_.inputs[static_cast<std::size_t>(i)], tensor.rank(), "input"));
-    return Operand{tensor, axes_of(labels, tensor.shape())};
+    return LabelledOperand{tensor, axes_of(labels, tensor.shape())};
   }
 
   // An operand that is repeated along a dimension under the dots does not have it, as far as products go.
-  static void drop_repeated(std::vector<Operand>& operands, const Axes& output) {
-    for (Operand& operand : operands) {
-      std::erase_if(operand.axes, [&](const Axis& axis) {
-        const Axis* whole = find_axis(output, axis.label);
+  static void drop_repeated(std::vector<LabelledOperand>& operands, const LabelledAxes& output) {
+    for (LabelledOperand& operand : operands) {
+      std::erase_if(operand.axes, [&](const LabelledAxis& axis) {
+        const LabelledAxis* whole = find_axis(output, axis.label);
         return is_broadcast(axis.label) && axis.size == 1 && whole != nullptr && whole->size != 1;
       });
     }
   }
 
   // Copies `from` into `to`, which has the same labels.
-  void copy(const Operand& from, Operand& to, Team& team) const {
+  void copy(const LabelledOperand& from, LabelledOperand& to, Team& team) const {
     StridedCopy loops;
-    for (const Axis& axis : to.axes) {
-      const Axis* source = find_axis(from.axes, axis.label);
+    for (const LabelledAxis& axis : to.axes) {
+      const LabelledAxis* source = find_axis(from.axes, axis.label);
       loops.add_loop(axis.size, axis.stride, source == nullptr ? 0 : source->stride);
     }
     loops.run(dtype_, to.tensor.raw(), from.tensor.raw(), team);
   }
 
   // The operand as a dense tensor with its dimensions in the order of `labels`; without a copy where it is one.
-  Result<Operand> arranged(KernelContext& ctx, const Operand& operand, const EinsumTerm& labels) const {
-    Operand result{operand.tensor, chosen(operand.axes, labels)};
+  Result<LabelledOperand> arranged(KernelContext& ctx, const LabelledOperand& operand, const EinsumTerm& labels) const {
+    LabelledOperand result{operand.tensor, chosen(operand.axes, labels)};
     if (is_dense(result.axes)) return result;
     const std::int64_t count = elements_of(result.axes);
     TUTTI_ASSIGN_OR_RETURN(result.tensor, ctx.allocate_temp(dtype_, Shape{count}));
@@ -282,9 +283,10 @@ class EinsumKernel : public Kernel {
   }
 
   // Sums over the labels that neither the output nor the other operand has, as a product with ones.
-  Status sum_away(KernelContext& ctx, Operand& operand, const Axes& output, const Axes* other) const {
+  Status sum_away(KernelContext& ctx, LabelledOperand& operand, const LabelledAxes& output,
+                  const LabelledAxes* other) const {
     EinsumTerm kept, gone;
-    for (const Axis& axis : operand.axes) {
+    for (const LabelledAxis& axis : operand.axes) {
       const bool needed =
           find_axis(output, axis.label) != nullptr || (other != nullptr && find_axis(*other, axis.label) != nullptr);
       (needed ? kept : gone).push_back(axis.label);
@@ -292,8 +294,8 @@ class EinsumKernel : public Kernel {
     if (gone.empty()) return {};
     EinsumTerm order = kept;
     order.insert(order.end(), gone.begin(), gone.end());
-    TUTTI_ASSIGN_OR_RETURN(const Operand rows, arranged(ctx, operand, order));
-    Operand sums{{}, chosen(rows.axes, kept)};
+    TUTTI_ASSIGN_OR_RETURN(const LabelledOperand rows, arranged(ctx, operand, order));
+    LabelledOperand sums{{}, chosen(rows.axes, kept)};
     make_dense(sums.axes);
     const GemmShape shape{.m = elements_of(sums.axes), .n = 1, .k = elements_of(chosen(rows.axes, gone))};
     TUTTI_ASSIGN_OR_RETURN(sums.tensor, ctx.allocate_temp(dtype_, Shape{shape.m}));
@@ -306,27 +308,28 @@ class EinsumKernel : public Kernel {
     return {};
   }
 
-  static Roles roles_of(const Axes& left, const Axes& right, const Axes& output) {
+  static Roles roles_of(const LabelledAxes& left, const LabelledAxes& right, const LabelledAxes& output) {
     Roles roles;
-    for (const Axis& axis : output) {
+    for (const LabelledAxis& axis : output) {
       const bool in_left = find_axis(left, axis.label) != nullptr, in_right = find_axis(right, axis.label) != nullptr;
       (in_left && in_right ? roles.batch : in_left ? roles.rows : roles.columns).push_back(axis.label);
     }
-    Axes summed;
-    for (const Axis& axis : left) {
+    LabelledAxes summed;
+    for (const LabelledAxis& axis : left) {
       if (find_axis(output, axis.label) == nullptr) summed.push_back(axis);
     }
     // In the order in which the left operand has them in memory: the right one most often has the same.
-    std::stable_sort(summed.begin(), summed.end(), [](const Axis& a, const Axis& b) { return a.stride > b.stride; });
-    for (const Axis& axis : summed) roles.summed.push_back(axis.label);
+    std::stable_sort(summed.begin(), summed.end(),
+                     [](const LabelledAxis& a, const LabelledAxis& b) { return a.stride > b.stride; });
+    for (const LabelledAxis& axis : summed) roles.summed.push_back(axis.label);
     return roles;
   }
 
-  Status contract(KernelContext& ctx, Operand& x, Operand& y, Operand& result) const {
+  Status contract(KernelContext& ctx, LabelledOperand& x, LabelledOperand& y, LabelledOperand& result) const {
     // The last dimension of the output runs along memory: it must be one of the right operand's own.
     const bool swap = !result.axes.empty() && find_axis(x.axes, result.axes.back().label) != nullptr;
-    Operand& left = swap ? y : x;
-    Operand& right = swap ? x : y;
+    LabelledOperand& left = swap ? y : x;
+    LabelledOperand& right = swap ? x : y;
     const Roles roles = roles_of(left.axes, right.axes, result.axes);
     const GemmShape shape{.m = elements_of(chosen(left.axes, roles.rows)),
                           .n = elements_of(chosen(right.axes, roles.columns)),
@@ -343,7 +346,7 @@ class EinsumKernel : public Kernel {
                            in_place_or_arranged(ctx, left, roles.batch, roles.rows, roles.summed, dense));
     TUTTI_ASSIGN_OR_RETURN(const MatrixView right_view,
                            in_place_or_arranged(ctx, right, roles.batch, roles.summed, roles.columns, dense));
-    Operand target = result;
+    LabelledOperand target = result;
     std::optional<MatrixView> out_view =
         matrix_view(chosen(result.axes, roles.rows), chosen(result.axes, roles.columns), dense);
     const bool direct = out_view && !out_view->transposed;
@@ -357,7 +360,7 @@ class EinsumKernel : public Kernel {
                       .shape = {shape.m, shape.n, shape.k, left_view.transposed, right_view.transposed},
                       .strides = {left_view.leading, right_view.leading, out_view->leading}};
     for (const EinsumLabel label : roles.batch) {
-      const Axis& axis = *find_axis(target.axes, label);
+      const LabelledAxis& axis = *find_axis(target.axes, label);
       products.batch.push_back(
           {axis.size, find_axis(left.axes, label)->stride, find_axis(right.axes, label)->stride, axis.stride});
       products.count *= axis.size;
@@ -378,7 +381,7 @@ class EinsumKernel : public Kernel {
   }
 
   // How the operand is read as matrices of `rows` by `columns`; copies it into that order when it must.
-  Result<MatrixView> in_place_or_arranged(KernelContext& ctx, Operand& operand, const EinsumTerm& batch,
+  Result<MatrixView> in_place_or_arranged(KernelContext& ctx, LabelledOperand& operand, const EinsumTerm& batch,
                                           const EinsumTerm& rows, const EinsumTerm& columns, bool dense) const {
     const auto view = [&] { return matrix_view(chosen(operand.axes, rows), chosen(operand.axes, columns), dense); };
     if (const std::optional<MatrixView> found = view()) return *found;
@@ -386,12 +389,12 @@ class EinsumKernel : public Kernel {
     return *view();
   }
 
-  Status multiply_elements(KernelContext& ctx, const Operand& left, const Operand& right, const Roles& roles,
-                           Operand& result) const {
+  Status multiply_elements(KernelContext& ctx, const LabelledOperand& left, const LabelledOperand& right,
+                           const Roles& roles, LabelledOperand& result) const {
     const EinsumTerm& order = roles.batch;
-    TUTTI_ASSIGN_OR_RETURN(const Operand a, arranged(ctx, left, order));
-    TUTTI_ASSIGN_OR_RETURN(const Operand b, arranged(ctx, right, order));
-    Operand target{result.tensor, chosen(result.axes, order)};
+    TUTTI_ASSIGN_OR_RETURN(const LabelledOperand a, arranged(ctx, left, order));
+    TUTTI_ASSIGN_OR_RETURN(const LabelledOperand b, arranged(ctx, right, order));
+    LabelledOperand target{result.tensor, chosen(result.axes, order)};
     const bool direct = is_dense(target.axes);
     if (!direct) {
       make_dense(target.axes);

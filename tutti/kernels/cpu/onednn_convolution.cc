@@ -23,20 +23,27 @@ constexpr std::size_t kMaxCached = 32;
 constexpr double kPieceWork = 250'000;
 
 memory::desc image(const ConvShape& s, bool input, bool channels_first) {
-  const memory::dims dims{s.batch, input ? s.in_channels : s.out_channels, input ? s.rows.in : s.rows.out,
-                          input ? s.columns.in : s.columns.out};
-  return {dims, memory::data_type::f32, channels_first ? memory::format_tag::nchw : memory::format_tag::nhwc};
+  using tag = memory::format_tag;
+  memory::dims dims{s.batch, input ? s.in_channels : s.out_channels, input ? s.rows.in : s.rows.out,
+                    input ? s.columns.in : s.columns.out};
+  if (!s.volumes) return {dims, memory::data_type::f32, channels_first ? tag::nchw : tag::nhwc};
+  dims.insert(dims.begin() + 2, input ? s.planes.in : s.planes.out);
+  return {dims, memory::data_type::f32, channels_first ? tag::ncdhw : tag::ndhwc};
 }
 
 memory::dims filter_dims(const ConvShape& s) {
-  if (s.groups == 1) return {s.out_channels, s.in_channels, s.rows.kernel, s.columns.kernel};
-  return {s.groups, s.group_outputs(), s.group_inputs(), s.rows.kernel, s.columns.kernel};
+  memory::dims dims{s.group_outputs(), s.group_inputs(), s.rows.kernel, s.columns.kernel};
+  if (s.volumes) dims.insert(dims.begin() + 2, s.planes.kernel);
+  if (s.groups > 1) dims.insert(dims.begin(), s.groups);
+  return dims;
 }
 
-// [rows, columns, inputs of a group, outputs]
+// [planes, rows, columns, inputs of a group, outputs]
 memory::desc plain_filter(const ConvShape& s) {
   const std::int64_t per_column = s.group_inputs() * s.out_channels;
-  memory::dims strides{1, s.out_channels, s.columns.kernel * per_column, per_column};
+  const std::int64_t per_row = s.columns.kernel * per_column;
+  memory::dims strides{1, s.out_channels, per_row, per_column};
+  if (s.volumes) strides.insert(strides.begin() + 2, s.rows.kernel * per_row);
   if (s.groups > 1) strides.insert(strides.begin(), s.group_outputs());
   return {filter_dims(s), memory::data_type::f32, strides};
 }
@@ -53,7 +60,13 @@ struct Window {
       : strides{s.rows.stride, s.columns.stride},
         dilations{s.rows.dilation - 1, s.columns.dilation - 1},
         before{s.rows.pad_before, s.columns.pad_before},
-        after{s.rows.pad_after, s.columns.pad_after} {}
+        after{s.rows.pad_after, s.columns.pad_after} {
+    if (!s.volumes) return;
+    strides.insert(strides.begin(), s.planes.stride);
+    dilations.insert(dilations.begin(), s.planes.dilation - 1);
+    before.insert(before.begin(), s.planes.pad_before);
+    after.insert(after.begin(), s.planes.pad_after);
+  }
   memory::dims strides, dilations, before, after;
 };
 
@@ -189,7 +202,7 @@ class CompiledConvolution {
 // Images of the batch that are worth a thread of their own.
 int count_pieces(const ConvShape& s, const Team& team) {
   const double work = static_cast<double>(s.output_elements()) * static_cast<double>(s.group_inputs()) *
-                      static_cast<double>(s.rows.kernel * s.columns.kernel);
+                      static_cast<double>(s.window_elements());
   const auto most = static_cast<int>(std::min<double>(team.size(), work / kPieceWork));
   return static_cast<int>(std::max<std::int64_t>(1, std::min<std::int64_t>(most, s.batch)));
 }

@@ -35,13 +35,13 @@ struct Before {
 };
 
 // Elements that are looked at together: none of a block is larger than the smallest one kept, most of the time.
-constexpr std::int64_t kBlock = 32;
+constexpr std::int64_t kScanBlock = 32;
 
 // Whether a block has an element over `limit`. Without branches, so that it is compiled into vector code.
 template <typename T>
 bool any_over(const T* block, T limit) {
   bool any = false;
-  for (std::int64_t i = 0; i < kBlock; ++i) any |= !(block[i] <= limit);
+  for (std::int64_t i = 0; i < kScanBlock; ++i) any |= !(block[i] <= limit);
   return any;
 }
 
@@ -58,9 +58,9 @@ void pick_few(const T* row, std::int64_t size, std::int64_t k, std::int64_t* bes
     *at = i;
   };
   std::int64_t i = k;
-  for (; i + kBlock <= size; i += kBlock) {
+  for (; i + kScanBlock <= size; i += kScanBlock) {
     if (!any_over(row + i, row[best[k - 1]])) continue;
-    for (std::int64_t j = i; j < i + kBlock; ++j) offer(j);
+    for (std::int64_t j = i; j < i + kScanBlock; ++j) offer(j);
   }
   for (; i < size; ++i) offer(i);
 }

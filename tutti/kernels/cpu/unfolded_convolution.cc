@@ -29,8 +29,8 @@ class Unfolded {
       : s_(shape),
         team_(team),
         allocator_(allocator),
-        places_(shape.rows.out * shape.columns.out),
-        window_(shape.rows.kernel * shape.columns.kernel * shape.group_inputs()) {}
+        places_(shape.places()),
+        window_(shape.window_elements() * shape.group_inputs()) {}
 
   Status run(ConvResult result, const T* input, const T* filter, const T* output, T* to) {
     TUTTI_ASSIGN_OR_RETURN(windows_, room(places_ * window_));
@@ -111,20 +111,34 @@ class Unfolded {
   // fn(element of the unfolded matrix, element of the input, whether that is no padding)
   template <typename Fn>
   void for_windows(std::int64_t image, std::int64_t group, const Fn& fn) const {
-    const std::int64_t pixels = s_.rows.in * s_.columns.in;
+    const std::int64_t pixels = s_.planes.in * s_.rows.in * s_.columns.in;
     const std::int64_t step = s_.channels_first ? pixels : 1;
     std::int64_t cell = 0;
+    for_window_pixels([&](std::int64_t position) {
+      const bool inside = position >= 0;
+      const std::int64_t first = inside ? pixel(image, position, pixels, s_.in_channels) : 0;
+      for (std::int64_t i = 0; i < s_.group_inputs(); ++i) {
+        fn(cell++, first + (group * s_.group_inputs() + i) * step, inside);
+      }
+    });
+  }
+
+  // fn(position in the input, or -1 in the padding), window by window
+  template <typename Fn>
+  void for_window_pixels(const Fn& fn) const {
     for (std::int64_t place = 0; place < places_; ++place) {
-      const std::int64_t top = s_.rows.start(place / s_.columns.out);
+      const std::int64_t front = s_.planes.start(place / (s_.rows.out * s_.columns.out));
+      const std::int64_t top = s_.rows.start(place / s_.columns.out % s_.rows.out);
       const std::int64_t left = s_.columns.start(place % s_.columns.out);
-      for (std::int64_t kr = 0; kr < s_.rows.kernel; ++kr) {
-        const std::int64_t r = top + kr * s_.rows.dilation;
-        for (std::int64_t kc = 0; kc < s_.columns.kernel; ++kc) {
-          const std::int64_t c = left + kc * s_.columns.dilation;
-          const bool inside = r >= 0 && r < s_.rows.in && c >= 0 && c < s_.columns.in;
-          const std::int64_t first = inside ? pixel(image, r * s_.columns.in + c, pixels, s_.in_channels) : 0;
-          for (std::int64_t i = 0; i < s_.group_inputs(); ++i) {
-            fn(cell++, first + (group * s_.group_inputs() + i) * step, inside);
+      for (std::int64_t kp = 0; kp < s_.planes.kernel; ++kp) {
+        const std::int64_t p = front + kp * s_.planes.dilation;
+        for (std::int64_t kr = 0; kr < s_.rows.kernel; ++kr) {
+          const std::int64_t r = top + kr * s_.rows.dilation;
+          const bool row_inside = p >= 0 && p < s_.planes.in && r >= 0 && r < s_.rows.in;
+          for (std::int64_t kc = 0; kc < s_.columns.kernel; ++kc) {
+            const std::int64_t c = left + kc * s_.columns.dilation;
+            const bool inside = row_inside && c >= 0 && c < s_.columns.in;
+            fn(inside ? (p * s_.rows.in + r) * s_.columns.in + c : -1);
           }
         }
       }
@@ -158,8 +172,7 @@ template <typename T>
 Status unfolded_convolution(ConvResult result, const ConvShape& shape, const T* input, const T* filter, const T* output,
                             T* to, Team& team, Allocator& allocator) {
   std::int64_t unfolded = 0;
-  const std::int64_t places = shape.rows.out * shape.columns.out;
-  if (__builtin_mul_overflow(places, shape.filter_elements() / shape.out_channels, &unfolded)) {
+  if (__builtin_mul_overflow(shape.places(), shape.filter_elements() / shape.out_channels, &unfolded)) {
     return resource_exhausted("convolution ", shape, ": its windows have too many elements");
   }
   return Unfolded<T>(shape, team, allocator).run(result, input, filter, output, to);

@@ -1,0 +1,199 @@
+// Rows of matrix decompositions.
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tutti/graph/gradients.h"
+#include "tutti/graph/shape_inference.h"
+#include "tutti/kernels/cpu/linalg.h"
+#include "tutti/ops/array.h"
+#include "tutti/ops/builders.h"
+#include "tutti/ops/internal/grad_util.h"
+#include "tutti/ops/internal/row_groups.h"
+#include "tutti/ops/math.h"
+
+namespace tutti::internal {
+namespace {
+
+constexpr DTypeSet kMatrixTypes = kComplexes | DTypeSet{DType::kFloat, DType::kDouble};
+constexpr DTypeSet kMatrixTypesAndHalf = kMatrixTypes | DTypeSet{DType::kHalf};
+
+// --- Shapes. ---
+
+// Input i with its last two dimensions made to agree.
+Result<PartialShape> square_input(ShapeContext& c, int i) {
+  TUTTI_ASSIGN_OR_RETURN(PartialShape shape, c.with_rank_at_least(i, 2));
+  if (!shape.has_rank()) return shape;
+  const int last = shape.rank() - 1;
+  TUTTI_ASSIGN_OR_RETURN(const PartialShape side, PartialShape{shape.dim(last)}.merge({shape.dim(last - 1)}));
+  shape.set_dim(last, side.dim(0));
+  shape.set_dim(last - 1, side.dim(0));
+  return shape;
+}
+
+PartialShape leading(const PartialShape& shape) {
+  if (!shape.has_rank()) return {};
+  return PartialShape(std::vector<std::int64_t>(shape.dims().begin(), shape.dims().end() - 2));
+}
+
+Status square_unchanged_shape(ShapeContext& c) {
+  TUTTI_ASSIGN_OR_RETURN(PartialShape shape, square_input(c, 0));
+  c.set_output(0, std::move(shape));
+  return {};
+}
+
+Status determinant_shape(ShapeContext& c) {
+  TUTTI_ASSIGN_OR_RETURN(const PartialShape shape, square_input(c, 0));
+  for (int i = 0; i < c.num_outputs(); ++i) c.set_output(i, leading(shape));
+  return {};
+}
+
+Status solve_shape(ShapeContext& c, bool broadcasts) {
+  TUTTI_ASSIGN_OR_RETURN(const PartialShape matrix, square_input(c, 0));
+  TUTTI_ASSIGN_OR_RETURN(const PartialShape rhs, c.with_rank_at_least(1, 2));
+  if (!matrix.has_rank() || !rhs.has_rank()) return {};
+  TUTTI_ASSIGN_OR_RETURN(const PartialShape rows,
+                         PartialShape{matrix.dim(matrix.rank() - 1)}.merge({rhs.dim(rhs.rank() - 2)}));
+  Result<PartialShape> batch =
+      broadcasts ? broadcast_shapes(leading(matrix), leading(rhs)) : leading(matrix).merge(leading(rhs));
+  if (!batch.ok()) return batch.status();
+  if (!batch->has_rank()) return {};
+  batch->append(rows.dim(0));
+  batch->append(rhs.dim(rhs.rank() - 1));
+  c.set_output(0, *std::move(batch));
+  return {};
+}
+
+// --- Gradients. ---
+
+Output product_of(Output x, Output y, bool adj_x, bool adj_y) {
+  return op1("BatchMatMulV2", {x, y}, {{"adj_x", adj_x}, {"adj_y", adj_y}});
+}
+
+Output int_scalar_of(Graph& graph, std::int64_t value) { return constant(graph, value, DType::kInt32); }
+
+Output lower_part(Output x) {
+  return op1("MatrixBandPart", {x, int_scalar_of(x.graph(), -1), int_scalar_of(x.graph(), 0)});
+}
+Output upper_part(Output x) {
+  return op1("MatrixBandPart", {x, int_scalar_of(x.graph(), 0), int_scalar_of(x.graph(), -1)});
+}
+
+// The last two dimensions swapped, and conjugated.
+Output adjoint_of(Output x) {
+  Graph& graph = x.graph();
+  Output count = rank(x), two = int_scalar_of(graph, 2), one = int_scalar_of(graph, 1);
+  Output outer = range(int_scalar_of(graph, 0), sub(count, two), one);
+  Output perm = concat({outer, stack({sub(count, one), sub(count, two)})}, 0);
+  return op1("ConjugateTranspose", {x, perm});
+}
+
+// With L of the input: half the Hermitian part of L^-H (the lower part of L^H dL, its diagonal halved) L^-1.
+void cholesky_grad(GradContext& g) {
+  Output l = g.output(0);
+  const auto solved = [&](Output rhs) {
+    return op1("MatrixTriangularSolve", {l, rhs}, {{"lower", true}, {"adjoint", true}});
+  };
+  Output middle = product_of(l, g.grad(), true, false);
+  Output diagonal = op1("MatrixDiagPart", {middle});
+  middle = lower_part(op1("MatrixSetDiag", {middle, mul(diagonal, scalar_like(diagonal, 0.5))}));
+  Output x = adjoint_of(solved(adjoint_of(solved(middle))));
+  g.set(0, mul(add(x, adjoint_of(x)), scalar_like(x, 0.5)));
+}
+
+void matrix_inverse_grad(GradContext& g) {
+  const bool adjoint = g.attr<bool>("adjoint");
+  Output inverse = g.output(0);
+  g.set(0, neg(product_of(inverse, product_of(g.grad(), inverse, adjoint, !adjoint), !adjoint, false)));
+}
+
+// `scale` for each matrix, times the inverse of its adjoint.
+Output scaled_inverse(Output matrices, Output scale) {
+  Output column = expand_dims(expand_dims(scale, -1), -1);
+  return mul(column, op1("MatrixInverse", {matrices}, {{"adjoint", true}}));
+}
+
+void determinant_grad(GradContext& g) { g.set(0, scaled_inverse(g.input(0), mul(g.grad(), g.output(0)))); }
+void log_determinant_grad(GradContext& g) { g.set(0, scaled_inverse(g.input(0), g.grad(1))); }
+
+void matrix_solve_grad(GradContext& g) {
+  const bool adjoint = g.attr<bool>("adjoint");
+  Output x = g.output(0);
+  Output rhs = op1("MatrixSolve", {g.input(0), g.grad()}, {{"adjoint", !adjoint}});
+  if (g.needs(0)) g.set(0, neg(adjoint ? product_of(x, rhs, false, true) : product_of(rhs, x, false, true)));
+  g.set(1, rhs);
+}
+
+// Sums over the batch dimensions along which `x` was repeated.
+Output batch_unbroadcast(Output grad, Output x, Output other) {
+  const auto batch = [](Output v) { return strided_slice(shape_of(v), {0}, {-2}, {1}); };
+  Output axes = op1("BroadcastGradientArgs", {batch(x), batch(other)});
+  return reshape(reduce_sum(grad, Ints(axes)), Ints(shape_of(x)));
+}
+
+void triangular_solve_grad(GradContext& g) {
+  const bool adjoint = g.attr<bool>("adjoint"), lower = g.attr<bool>("lower");
+  Output a = g.input(0), b = g.input(1), x = g.output(0);
+  Output rhs = op1("MatrixTriangularSolve", {a, g.grad()}, {{"lower", lower}, {"adjoint", !adjoint}});
+  if (g.needs(0)) {
+    Output matrix = neg(adjoint ? product_of(x, rhs, false, true) : product_of(rhs, x, false, true));
+    g.set(0, batch_unbroadcast(lower ? lower_part(matrix) : upper_part(matrix), a, b));
+  }
+  if (g.needs(1)) g.set(1, batch_unbroadcast(rhs, b, a));
+}
+
+}  // namespace
+
+void add_linalg_ops(OpTable& ops) {
+  ops.add({.name = "Cholesky",
+           .signature = "input: T -> output: T",
+           .attrs = "T: type",
+           .types = kMatrixTypesAndHalf,
+           .shape = square_unchanged_shape,
+           .grad = cholesky_grad,
+           .traits = kExpensive,
+           .kernels = {TUTTI_CPU(kernel_from(cpu::cholesky), kMatrixTypes)}});
+  ops.add({.name = "MatrixInverse",
+           .signature = "input: T -> output: T",
+           .attrs = "adjoint: bool = false; T: type",
+           .types = kMatrixTypesAndHalf,
+           .shape = square_unchanged_shape,
+           .grad = matrix_inverse_grad,
+           .traits = kExpensive,
+           .kernels = {TUTTI_CPU(cpu::matrix_inverse_kernel())}});
+  ops.add({.name = "MatrixDeterminant",
+           .signature = "input: T -> output: T",
+           .attrs = "T: type",
+           .types = kMatrixTypesAndHalf,
+           .shape = determinant_shape,
+           .grad = determinant_grad,
+           .traits = kExpensive,
+           .kernels = {TUTTI_CPU(kernel_from(cpu::matrix_determinant), kMatrixTypes)}});
+  ops.add({.name = "LogMatrixDeterminant",
+           .signature = "input: T -> sign: T, log_abs_determinant: T",
+           .attrs = "T: type",
+           .types = kMatrixTypesAndHalf,
+           .shape = determinant_shape,
+           .grad = log_determinant_grad,
+           .traits = kExpensive,
+           .kernels = {TUTTI_CPU(kernel_from(cpu::log_matrix_determinant), kMatrixTypes)}});
+  ops.add({.name = "MatrixSolve",
+           .signature = "matrix: T, rhs: T -> output: T",
+           .attrs = "adjoint: bool = false; T: type",
+           .types = kMatrixTypesAndHalf,
+           .shape = [](ShapeContext& c) { return solve_shape(c, false); },
+           .grad = matrix_solve_grad,
+           .traits = kExpensive,
+           .kernels = {TUTTI_CPU(cpu::matrix_solve_kernel(), kMatrixTypes)}});
+  ops.add({.name = "MatrixTriangularSolve",
+           .signature = "matrix: T, rhs: T -> output: T",
+           .attrs = "lower: bool = true; adjoint: bool = false; T: type",
+           .types = kMatrixTypesAndHalf | DTypeSet{DType::kBfloat16},
+           .shape = [](ShapeContext& c) { return solve_shape(c, true); },
+           .grad = triangular_solve_grad,
+           .traits = kExpensive,
+           .kernels = {TUTTI_CPU(cpu::matrix_triangular_solve_kernel(), kMatrixTypes)}});
+}
+
+}  // namespace tutti::internal
