@@ -4,6 +4,7 @@
 
 #include "tutti/kernels/cpu/fused_elementwise.h"
 #include "tutti/ops/host/host_ops.h"
+#include "tutti/ops/image_ops.h"
 
 namespace tutti {
 namespace {
@@ -82,6 +83,7 @@ void register_all_ops(OpTable& table) {
   register_boundary_ops(table);
   register_string_ops(table);
   register_summary_ops(table);
+  register_image_ops(table);
 }
 
 std::shared_ptr<const OpTable> builtin_ops() {

@@ -5,7 +5,7 @@ namespace tutti {
 
 class OpTable;
 
-void register_checkpoint_ops(OpTable& ops);  // SaveV2, RestoreV2 and their kin
-void register_file_ops(OpTable& ops);        // ReadFile, WriteFile, MatchingFiles
+void register_checkpoint_ops(OpTable& ops);     // SaveV2, RestoreV2 and their kin
+void register_file_ops(OpTable& ops);           // ReadFile, WriteFile, MatchingFiles
 
 }  // namespace tutti
