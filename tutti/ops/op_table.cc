@@ -84,6 +84,7 @@ void register_all_ops(OpTable& table) {
   register_string_ops(table);
   register_summary_ops(table);
   register_image_ops(table);
+  register_image_file_ops(table);
 }
 
 std::shared_ptr<const OpTable> builtin_ops() {

@@ -21,6 +21,7 @@ from tensorflow.python.framework import op_def_registry  # noqa: E402
 
 import recipes  # noqa: E402
 import recipes_array  # noqa: E402,F401
+import recipes_files  # noqa: E402,F401
 import recipes_image  # noqa: E402,F401
 import recipes_math  # noqa: E402,F401
 import recipes_nn  # noqa: E402,F401

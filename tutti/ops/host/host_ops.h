@@ -7,5 +7,6 @@ class OpTable;
 
 void register_checkpoint_ops(OpTable& ops);     // SaveV2, RestoreV2 and their kin
 void register_file_ops(OpTable& ops);           // ReadFile, WriteFile, MatchingFiles
+void register_image_file_ops(OpTable& ops);     // DecodeJpeg, EncodePng and their kin
 
 }  // namespace tutti
