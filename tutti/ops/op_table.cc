@@ -85,6 +85,8 @@ void register_all_ops(OpTable& table) {
   register_summary_ops(table);
   register_image_ops(table);
   register_image_file_ops(table);
+  register_parse_example_ops(table);
+  register_parse_ops(table);
 }
 
 std::shared_ptr<const OpTable> builtin_ops() {

@@ -25,6 +25,7 @@ import recipes_files  # noqa: E402,F401
 import recipes_image  # noqa: E402,F401
 import recipes_math  # noqa: E402,F401
 import recipes_nn  # noqa: E402,F401
+import recipes_parse  # noqa: E402,F401
 import recipes_text  # noqa: E402,F401
 import recipes_update  # noqa: E402,F401
 import recipes_state as state  # noqa: E402
