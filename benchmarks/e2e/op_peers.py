@@ -70,6 +70,11 @@ def torch_steps():
         above = torch.rand_like(out)
         return lambda: torch.autograd.grad(out, images, above, retain_graph=True)
 
+    def resize_bilinear(last):
+        images = tensor(numbers(32, 3, 256, 256))
+        images = images.to(memory_format=torch.channels_last if last else torch.contiguous_format)
+        return lambda: functional.interpolate(images, (224, 224), mode="bilinear", align_corners=False)
+
     def compiled(make):
         return lambda: torch.compile(make())
 
@@ -78,6 +83,7 @@ def torch_steps():
         "sparse_adagrad": {"eager": sparse_adagrad},
         "gather": {"eager": gather, "compiled": compiled(gather)},
         "softmax_xent": {"eager": softmax_xent, "compiled": compiled(softmax_xent)},
+        "resize_bilinear": {"channels last": lambda: resize_bilinear(True), "channels first": lambda: resize_bilinear(False)},
     }
     for op, function, gradient in (("max_pool", functional.max_pool2d, False), ("avg_pool", functional.avg_pool2d, False),
                                    ("max_pool_grad", functional.max_pool2d, True)):
@@ -125,7 +131,37 @@ def tensorflow_steps():
         pooled = tf.Variable(pixels.reshape(128, 14, 2, 14, 2, 32).max((2, 4)))
         return lambda: raw.MaxPoolGrad(orig_input=images, orig_output=pooled, grad=above, **window).op
 
-    build = {"adam": adam, "sparse_adagrad": sparse_adagrad, "gather": gather, "softmax_xent": softmax_xent,
+    def resize_bilinear():
+        images = tf.Variable(numbers(32, 256, 256, 3))
+        return lambda: raw.ResizeBilinear(images=images, size=[224, 224], half_pixel_centers=True).op
+
+    def decode_jpeg():
+        y, x, c = np.meshgrid(np.arange(375), np.arange(500), np.arange(3), indexing="ij")
+        pixels = (3 * y + 2 * x + 60 * c + (7919 * y + 104729 * x) % 13) % 256
+        with tf.Graph().as_default(), tf.compat.v1.Session() as once:
+            data = once.run(raw.EncodeJpeg(image=pixels.astype(np.uint8)))
+        contents = tf.Variable(data)
+        return lambda: raw.DecodeJpeg(contents=contents).op
+
+    def parse_example():
+        def example(i):
+            message = tf.train.Example()
+            features = message.features.feature
+            for k in range(13):
+                features[f"dense feature {k}"].float_list.value.append(0.5 * k)
+            for k in range(26):
+                features[f"category {k}"].int64_list.value.append((i * 7919 + k * 104729) % 1000000)
+            return message.SerializeToString()
+        serialized = tf.Variable([example(i) for i in range(BATCH)])
+        return lambda: raw.ParseExampleV2(
+            serialized=serialized, names=tf.constant([], tf.string), sparse_keys=tf.constant([], tf.string),
+            dense_keys=[f"dense feature {k}" for k in range(13)] + [f"category {k}" for k in range(26)],
+            ragged_keys=tf.constant([], tf.string),
+            dense_defaults=[tf.constant([], tf.float32)] * 13 + [tf.constant([], tf.int64)] * 26, num_sparse=0,
+            sparse_types=[], ragged_value_types=[], ragged_split_types=[], dense_shapes=[[1]] * 39).dense_values[0].op
+
+    build = {"resize_bilinear": resize_bilinear, "decode_jpeg": decode_jpeg, "parse_example": parse_example,
+             "adam": adam, "sparse_adagrad": sparse_adagrad, "gather": gather, "softmax_xent": softmax_xent,
              "max_pool": lambda: pool(raw.MaxPool, "input"), "avg_pool": lambda: pool(raw.AvgPool, "value"),
              "max_pool_grad": max_pool_grad}[OP]
 

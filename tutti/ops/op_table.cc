@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "tutti/kernels/cpu/fused_elementwise.h"
+#include "tutti/ops/collective_ops.h"
 #include "tutti/ops/host/host_ops.h"
 #include "tutti/ops/image_ops.h"
 
@@ -87,6 +88,8 @@ void register_all_ops(OpTable& table) {
   register_image_file_ops(table);
   register_parse_example_ops(table);
   register_parse_ops(table);
+  register_reader_ops(table);
+  register_collective_ops(table);
 }
 
 std::shared_ptr<const OpTable> builtin_ops() {
