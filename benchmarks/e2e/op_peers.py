@@ -105,6 +105,11 @@ def torch_steps():
         "top_k": lambda: product(lambda x: torch.topk(x, 10), (256, 32000)),
     }
 
+    def resize_bilinear(last):
+        images = tensor(numbers(32, 3, 256, 256))
+        images = images.to(memory_format=torch.channels_last if last else torch.contiguous_format)
+        return lambda: functional.interpolate(images, (224, 224), mode="bilinear", align_corners=False)
+
     def compiled(make):
         return lambda: torch.compile(make())
 
@@ -116,6 +121,7 @@ def torch_steps():
         "embedding_bag_grad": {"eager": lambda: embedding_bag(True)},
         "segment_sum": {"eager": segment_sum},
         "softmax_xent": {"eager": softmax_xent, "compiled": compiled(softmax_xent)},
+        "resize_bilinear": {"channels last": lambda: resize_bilinear(True), "channels first": lambda: resize_bilinear(False)},
     }
     for op, function, gradient in (("max_pool", functional.max_pool2d, False), ("avg_pool", functional.avg_pool2d, False),
                                    ("max_pool_grad", functional.max_pool2d, True)):
@@ -189,11 +195,41 @@ def tensorflow_steps():
         x = tf.Variable(numbers(256, 32000))
         return lambda: raw.TopKV2(input=x, k=10).values.op
 
+    def resize_bilinear():
+        images = tf.Variable(numbers(32, 256, 256, 3))
+        return lambda: raw.ResizeBilinear(images=images, size=[224, 224], half_pixel_centers=True).op
+
+    def decode_jpeg():
+        y, x, c = np.meshgrid(np.arange(375), np.arange(500), np.arange(3), indexing="ij")
+        pixels = (3 * y + 2 * x + 60 * c + (7919 * y + 104729 * x) % 13) % 256
+        with tf.Graph().as_default(), tf.compat.v1.Session() as once:
+            data = once.run(raw.EncodeJpeg(image=pixels.astype(np.uint8)))
+        contents = tf.Variable(data)
+        return lambda: raw.DecodeJpeg(contents=contents).op
+
+    def parse_example():
+        def example(i):
+            message = tf.train.Example()
+            features = message.features.feature
+            for k in range(13):
+                features[f"dense feature {k}"].float_list.value.append(0.5 * k)
+            for k in range(26):
+                features[f"category {k}"].int64_list.value.append((i * 7919 + k * 104729) % 1000000)
+            return message.SerializeToString()
+        serialized = tf.Variable([example(i) for i in range(BATCH)])
+        return lambda: raw.ParseExampleV2(
+            serialized=serialized, names=tf.constant([], tf.string), sparse_keys=tf.constant([], tf.string),
+            dense_keys=[f"dense feature {k}" for k in range(13)] + [f"category {k}" for k in range(26)],
+            ragged_keys=tf.constant([], tf.string),
+            dense_defaults=[tf.constant([], tf.float32)] * 13 + [tf.constant([], tf.int64)] * 26, num_sparse=0,
+            sparse_types=[], ragged_value_types=[], ragged_split_types=[], dense_shapes=[[1]] * 39).dense_values[0].op
+
     build = {"einsum_dense": lambda: einsum("abc,cde->abde", (32, 128, 512), (512, 8, 64)),
              "einsum_scores": lambda: einsum("aecd,abcd->acbe", (32, 128, 8, 64), (32, 128, 8, 64)),
-             "batch_matmul": batch_matmul, "top_k": top_k, "adam": adam, "sparse_adagrad": sparse_adagrad,
-             "gather": gather, "embedding_bag": embedding_bag, "embedding_bag_grad": embedding_bag_grad,
-             "segment_sum": segment_sum, "softmax_xent": softmax_xent,
+             "batch_matmul": batch_matmul, "top_k": top_k, "resize_bilinear": resize_bilinear,
+             "decode_jpeg": decode_jpeg, "parse_example": parse_example, "adam": adam,
+             "sparse_adagrad": sparse_adagrad, "gather": gather, "embedding_bag": embedding_bag,
+             "embedding_bag_grad": embedding_bag_grad, "segment_sum": segment_sum, "softmax_xent": softmax_xent,
              "max_pool": lambda: pool(raw.MaxPool, "input"), "avg_pool": lambda: pool(raw.AvgPool, "value"),
              "max_pool_grad": max_pool_grad}[OP]
 

@@ -14,6 +14,9 @@
 //   einsum_scores    scores of attention: 32 sequences of 128, 8 heads of 64, as they lie in memory
 //   batch_matmul     256 products of 128x64 and 64x128
 //   top_k            the 10 largest of 256 rows of 32,000
+//   resize_bilinear  32 images of 256x256x3 to 224x224
+//   decode_jpeg      one image of 500x375
+//   parse_example    1,024 Examples of 13 floats and 26 integers
 //
 // Inputs are variables, results stay in the runtime. Speaks the protocol of peers.py (step_bench.h).
 #include <functional>
@@ -82,7 +85,13 @@ class OpBench {
          }},
         {"top_k", [](OpBench& b) {
            return top_k(b.numbers({256, 32000}), 10).values.node;
-         }}};
+         }},
+        {"resize_bilinear",
+         [](OpBench& b) {
+           return image::resize(b.numbers({32, 256, 256, 3}), {224, 224}).node;
+         }},
+        {"decode_jpeg", &OpBench::decode_jpeg},
+        {"parse_example", &OpBench::parse_example}};
     return all;
   }
 
@@ -151,6 +160,48 @@ class OpBench {
     Var images = numbers({128, 28, 28, 32});
     return add_op(graph_, "MaxPoolGrad",
                   {images, variable(graph_, pooled(images), "pooled"), numbers({128, 14, 14, 32})}, window());
+  }
+
+  Node* decode_jpeg() {
+    Tensor pixels(DType::kUint8, Shape{375, 500, 3});
+    std::uint8_t* to = pixels.data<std::uint8_t>();
+    for (int y = 0; y < 375; ++y) {
+      for (int x = 0; x < 500; ++x) {
+        for (int c = 0; c < 3; ++c) {
+          *to++ = static_cast<std::uint8_t>(3 * y + 2 * x + 60 * c + (7919 * y + 104729 * x) % 13);
+        }
+      }
+    }
+    const Output file = image::encode_jpeg(constant(graph_, pixels));
+    return image::decode_jpeg(variable(graph_, file, "contents", false)).node;
+  }
+
+  static std::string varint(std::uint64_t value) {
+    std::string bytes;
+    for (; value >= 0x80; value >>= 7) bytes.push_back(static_cast<char>(value | 0x80));
+    bytes.push_back(static_cast<char>(value));
+    return bytes;
+  }
+  static std::string field(int number, const std::string& bytes) {
+    return varint(static_cast<std::uint64_t>(number) << 3 | 2) + varint(bytes.size()) + bytes;
+  }
+
+  Node* parse_example() {
+    std::vector<io::FixedLenFeature> features;
+    for (int k = 0; k < 13; ++k) features.push_back({str_cat("dense feature ", k), PartialShape{1}, DType::kFloat});
+    for (int k = 0; k < 26; ++k) features.push_back({str_cat("category ", k), PartialShape{1}, DType::kInt64});
+    Tensor examples(DType::kString, Shape{kBatch});
+    for (std::int64_t i = 0; i < kBatch; ++i) {
+      std::string entries;
+      for (std::size_t k = 0; k < features.size(); ++k) {
+        const bool floats = features[k].dtype == DType::kFloat;
+        const std::string one = floats ? std::string("\0\0\0\x3f", 4)
+                                       : varint(static_cast<std::uint64_t>(i * 7919 + std::ssize(entries)) % 1000000);
+        entries += field(1, field(1, features[k].key) + field(2, field(floats ? 2 : 3, field(1, one))));
+      }
+      examples.data<std::string>()[i] = field(1, entries);
+    }
+    return io::parse_example(variable(graph_, examples, "examples", false), features).dense.begin()->second.node;
   }
 
   // Of the initial values of `images`.

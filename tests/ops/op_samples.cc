@@ -608,6 +608,71 @@ void add_arrays(Samples& s) {
   }
 }
 
+// Images in double, outputs in float.
+void add_images(Samples& s) {
+  const auto add = [&s](const std::string& op, std::vector<SampleInput> inputs, AttrMap attrs = {}) {
+    OpSample& sample = s.add(op, std::move(inputs), attrs);
+    sample.step = 1e-2;
+    sample.tolerance = 5e-3;
+    sample.build = [op, attrs](Graph& graph, const std::vector<Output>& in) {
+      Node* node = add_op(graph, op, in, attrs);
+      return std::vector<Output>{op1("Cast", {node->output(0)}, {{"DstT", DType::kDouble}})};
+    };
+  };
+  for (const bool half : {false, true}) {
+    for (const char* op : {"ResizeBilinear", "ResizeBicubic", "ResizeNearestNeighbor"}) {
+      for (const Shape& shape : {Shape{2, 3, 4, 3}, Shape{1, 5, 2, 9}}) {
+        add(op, {s.value(shape), Samples::i32({4, 5})}, {{"half_pixel_centers", half}});
+      }
+    }
+  }
+  add("ResizeBilinear", {s.value({1, 4, 4, 1}), Samples::i32({6, 3})}, {{"align_corners", true}});
+  for (const char* filter : {"lanczos3", "triangle"}) {
+    OpSample& sample = s.add("ScaleAndTranslate", {s.value({1, 4, 5, 2}), Samples::i32({3, 6})});
+    sample.step = 1e-2;
+    sample.tolerance = 5e-3;
+    sample.build = [filter](Graph& graph, const std::vector<Output>& in) {
+      const Output image = op1("Cast", {in[0]}, {{"DstT", DType::kFloat}});
+      const Output scale = constant(graph, Tensor::vector<float>({0.75f, 1.25f}));
+      const Output shift = constant(graph, Tensor::vector<float>({0.25f, -0.5f}));
+      const Output scaled = op1("ScaleAndTranslate", {image, in[1], scale, shift}, {{"kernel_type", filter}});
+      return std::vector<Output>{op1("Cast", {scaled}, {{"DstT", DType::kDouble}})};
+    };
+  }
+  for (const char* method : {"bilinear", "nearest"}) {
+    OpSample& sample = s.add("CropAndResize", {s.value({2, 5, 4, 2})});
+    sample.step = 1e-2;
+    sample.tolerance = 5e-3;
+    sample.build = [method](Graph& graph, const std::vector<Output>& in) {
+      const Output boxes =
+          constant(graph, Tensor::of<float>({2, 4}, {0.11f, 0.12f, 0.83f, 0.9f, -0.1f, 0.2f, 0.77f, 1.1f}));
+      const Output index = constant(graph, Tensor::vector<std::int32_t>({1, 0}));
+      const Output size = constant(graph, Tensor::vector<std::int32_t>({3, 4}));
+      const Output crops = op1("CropAndResize", {in[0], boxes, index, size}, {{"method", method}});
+      return std::vector<Output>{op1("Cast", {crops}, {{"DstT", DType::kDouble}})};
+    };
+  }
+  // By the boxes too: bilinear, on an image without kinks between its pixels.
+  OpSample& boxes = s.add("CropAndResize", {s.value({2, 4}, 0.15, 0.85)});
+  boxes.step = 1e-3;
+  boxes.tolerance = 5e-3;
+  boxes.build = [](Graph& graph, const std::vector<Output>& in) {
+    Tensor image(DType::kFloat, Shape{1, 6, 5, 1});
+    for (std::int64_t i = 0; i < 30; ++i)
+      image.data<float>()[i] = 0.3f * static_cast<float>(i / 5) - 0.2f * static_cast<float>(i % 5);
+    const Output index = constant(graph, Tensor::vector<std::int32_t>({0, 0}));
+    const Output size = constant(graph, Tensor::vector<std::int32_t>({3, 2}));
+    const Output corners = op1("Cast", {in[0]}, {{"DstT", DType::kFloat}});
+    const Output crops = op1("CropAndResize", {constant(graph, image), corners, index, size});
+    return std::vector<Output>{op1("Cast", {crops}, {{"DstT", DType::kDouble}})};
+  };
+  // One of every order of colours.
+  Tensor colors(DType::kDouble, Shape{6, 3});
+  const double orders[6][3] = {{.9, .5, .2}, {.8, .1, .4}, {.3, .7, .2}, {.15, .6, .4}, {.5, .25, .75}, {.1, .3, .65}};
+  for (int i = 0; i < 18; ++i) colors.data<double>()[i] = orders[i / 3][i % 3];
+  s.add("RGBToHSV", {{colors, Kind::kValue}});
+}
+
 }  // namespace
 
 std::vector<OpSample> gradient_samples() {
@@ -630,6 +695,7 @@ std::vector<OpSample> gradient_samples() {
   add_pools(samples);
   add_normalisations(samples);
   add_arrays(samples);
+  add_images(samples);
   add_list_parts(samples);
   add_recurrent(samples);
   std::vector<OpSample> all = samples.take();

@@ -3,7 +3,9 @@
 #include <utility>
 
 #include "tutti/kernels/cpu/fused_elementwise.h"
+#include "tutti/ops/collective_ops.h"
 #include "tutti/ops/host/host_ops.h"
+#include "tutti/ops/image_ops.h"
 #include "tutti/ops/internal/families.h"
 #include "tutti/ops/internal/sparse_families.h"
 
@@ -93,6 +95,12 @@ void register_all_ops(OpTable& table) {
   register_boundary_ops(table);
   register_string_ops(table);
   register_summary_ops(table);
+  register_image_ops(table);
+  register_image_file_ops(table);
+  register_parse_example_ops(table);
+  register_parse_ops(table);
+  register_reader_ops(table);
+  register_collective_ops(table);
 }
 
 std::shared_ptr<const OpTable> builtin_ops() {

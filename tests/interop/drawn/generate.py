@@ -21,9 +21,13 @@ from tensorflow.python.framework import op_def_registry  # noqa: E402
 
 import recipes  # noqa: E402
 import recipes_array  # noqa: E402,F401
+import recipes_files  # noqa: E402,F401
+import recipes_image  # noqa: E402,F401
+import recipes_io  # noqa: E402,F401
 import recipes_layout  # noqa: E402,F401
 import recipes_math  # noqa: E402,F401
 import recipes_nn  # noqa: E402,F401
+import recipes_parse  # noqa: E402,F401
 import recipes_random  # noqa: E402,F401
 import recipes_recurrent  # noqa: E402,F401
 import recipes_sparse  # noqa: E402,F401

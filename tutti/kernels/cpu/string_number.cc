@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tutti/core/strings.h"
+#include "tutti/kernels/cpu/internal/number_text.h"
 #include "tutti/kernels/cpu/number_types.h"
 #include "tutti/kernels/cpu/strings.h"
 #include "tutti/kernels/cpu/tensor_text.h"
@@ -227,6 +228,11 @@ class StringFormat : public Kernel {
 };
 
 }  // namespace
+
+bool internal::number_from_text(std::string_view text, float* value) { return parse_number(text, value); }
+bool internal::number_from_text(std::string_view text, double* value) { return parse_number(text, value); }
+bool internal::number_from_text(std::string_view text, std::int32_t* value) { return parse_number(text, value); }
+bool internal::number_from_text(std::string_view text, std::int64_t* value) { return parse_number(text, value); }
 
 KernelFactory as_string_kernel() { return kernel_of<AsString>(); }
 KernelFactory string_format_kernel() { return kernel_of<StringFormat>(); }

@@ -17,7 +17,7 @@ using cpu::SparseView;
 // Element i of `out`, a string or variant, gets `tensor`.
 Status put(Tensor& out, std::int64_t i, Tensor tensor) {
   if (out.dtype() == DType::kString) {
-    TUTTI_ASSIGN_OR_RETURN(out.data<std::string>()[i], tensor_to_bytes(tensor));
+    TUTTI_ASSIGN_OR_RETURN(out.data<std::string>()[i], tensor_to_bytes(tensor, StringElements::kPacked));
     return {};
   }
   if (tensor.dtype() == DType::kVariant) return unimplemented("variants within variants");

@@ -1,0 +1,95 @@
+// Image files that are damaged or lie about their size: an error, never a crash and never much memory.
+#include <random>
+#include <string>
+#include <vector>
+
+#include "tests/ops/host/file_ops_fixture.h"
+#include "tutti/io/images/image_codec.h"
+
+namespace tutti {
+namespace {
+
+class ImageFileOps : public testing::FileOpsFixture {
+ protected:
+  static std::vector<std::uint8_t> pixels(std::int64_t count) {
+    std::vector<std::uint8_t> values(static_cast<std::size_t>(count));
+    std::mt19937 random(7);
+    for (std::uint8_t& value : values) value = static_cast<std::uint8_t>(random());
+    return values;
+  }
+  static std::string png() {
+    return encode_png_image(pixels(5 * 7 * 3).data(), {.height = 5, .width = 7, .channels = 3}, -1).value_or_throw();
+  }
+  static std::string jpeg() {
+    return encode_jpeg(pixels(20 * 17 * 3).data(), {.height = 20, .width = 17, .channels = 3}, {}).value_or_throw();
+  }
+  static std::string gif() {  // 3 by 2 pixels of two colours, without compression
+    return std::string("GIF89a\x03\0\x02\0\x80\0\0\x01\x02\x03\x0a\x0b\x0c", 19) +
+           std::string("\x2c\0\0\0\0\x03\0\x02\0\0\x02\x03\x44\x12\x05\0\x3b", 17);
+  }
+  static std::string bmp() {
+    std::string file("BM\x3e\0\0\0\0\0\0\0\x36\0\0\0\x28\0\0\0\x01\0\0\0\x02\0\0\0\x01\0\x18\0", 30);
+    file.resize(54);
+    return file + std::string("\x03\x02\x01\0\x06\x05\x04\0", 8);
+  }
+};
+
+TEST_F(ImageFileOps, PngComesBackAsItWent) {
+  auto decoded = run("DecodePng", {text(png())});
+  ASSERT_TRUE(decoded->status().ok()) << decoded->status().to_string();
+  const std::vector<std::uint8_t> values = pixels(105);
+  EXPECT_TRUE(bitwise_equal(decoded->tensor(), Tensor::of<std::uint8_t>({5, 7, 3}, std::span(values))));
+}
+
+TEST_F(ImageFileOps, SmallFilesByHand) {
+  auto image = run("DecodeBmp", {text(bmp())});
+  ASSERT_TRUE(image->status().ok()) << image->status().to_string();
+  EXPECT_TRUE(bitwise_equal(image->tensor(), Tensor::of<std::uint8_t>({2, 1, 3}, {4, 5, 6, 1, 2, 3})));
+}
+
+// Cut anywhere and with any byte changed: whatever comes of it, it is a result or kInvalidArgument.
+TEST_F(ImageFileOps, DamageIsAnErrorOrAnImage) {
+  for (const std::string& file : {png(), jpeg(), gif(), bmp()}) {
+    for (std::size_t cut = 0; cut < file.size(); ++cut) {
+      const Status status = this->status("DecodeImage", {text(file.substr(0, cut))});
+      EXPECT_TRUE(status.ok() || status.code() == Code::kInvalidArgument) << cut << ": " << status.to_string();
+    }
+    std::mt19937 random(3);
+    for (int i = 0; i < 400; ++i) {
+      std::string changed = file;
+      changed[random() % changed.size()] = static_cast<char>(random());
+      changed[random() % changed.size()] ^= static_cast<char>(1u << random() % 8);
+      const Status status = this->status("DecodeImage", {text(changed)});
+      EXPECT_TRUE(status.ok() || status.code() == Code::kInvalidArgument) << status.to_string();
+    }
+  }
+}
+
+TEST_F(ImageFileOps, SizesThatLie) {
+  std::string wide = png();
+  wide.replace(16, 8, "\x7f\xff\xff\xff\x7f\xff\xff\xff");
+  EXPECT_EQ(status("DecodePng", {text(wide)}).code(), Code::kInvalidArgument);
+  std::string large = bmp();
+  large.replace(18, 8, "\xff\xff\xff\x7f\xff\xff\xff\x7f");
+  EXPECT_EQ(status("DecodeBmp", {text(large)}).code(), Code::kInvalidArgument);
+  std::string lowest = bmp();
+  lowest.replace(22, 4, std::string("\0\0\0\x80", 4));
+  EXPECT_EQ(status("DecodeBmp", {text(lowest)}).code(), Code::kInvalidArgument);
+  const ImageLimits small{.max_bytes = 100};
+  const PixelRoom none = [](const ImageSize&) -> Result<void*> { return internal_error("asked for room"); };
+  EXPECT_EQ(decode_png(png(), 0, 1, small, none).code(), Code::kInvalidArgument);
+  EXPECT_EQ(decode_jpeg(jpeg(), {}, small, none).code(), Code::kInvalidArgument);
+}
+
+TEST_F(ImageFileOps, CropsOutsideAreRefused) {
+  const std::string file = jpeg();
+  for (const std::vector<std::int32_t>& window : std::vector<std::vector<std::int32_t>>{
+           {-1, 0, 2, 2}, {0, 0, 21, 2}, {0, 16, 2, 2}, {2147483647, 0, 2147483647, 1}, {0, 0, 0, 1}}) {
+    EXPECT_EQ(status("DecodeAndCropJpeg", {text(file), Tensor::vector<std::int32_t>(window)}).code(),
+              Code::kInvalidArgument);
+  }
+  EXPECT_TRUE(status("DecodeAndCropJpeg", {text(file), Tensor::vector<std::int32_t>({3, 5, 17, 12})}).ok());
+}
+
+}  // namespace
+}  // namespace tutti

@@ -1,0 +1,82 @@
+// What the comparison with TensorFlow does not draw: withdrawn ops, hostile values.
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <vector>
+
+#include "tests/support/kernel_runner.h"
+
+namespace tutti {
+namespace {
+
+using testing::KernelRunner;
+using testing::value_of;
+
+class ImageOps : public ::testing::Test {
+ protected:
+  std::unique_ptr<testing::KernelRun> run(const std::string& op, AttrMap attrs, std::vector<Value> inputs) {
+    return runner_.start(op + std::to_string(count_++), op, std::move(attrs), std::move(inputs));
+  }
+  static Value ints(std::vector<std::int32_t> values) { return value_of(Tensor::vector<std::int32_t>(values)); }
+  static Value floats(const Shape& shape, std::vector<float> values) {
+    return value_of(Tensor::of<float>(shape, std::span<const float>(values)));
+  }
+
+  KernelRunner runner_;
+  int count_ = 0;
+};
+
+TEST_F(ImageOps, RandomCropTakesAPartOfTheImage) {
+  Tensor image(DType::kInt32, Shape{5, 6, 2});
+  for (int i = 0; i < 60; ++i) image.data<std::int32_t>()[i] = i;
+  auto crop =
+      run("RandomCrop", {{"seed", 7}, {"seed2", 3}}, {value_of(image), value_of(Tensor::vector<std::int64_t>({2, 3}))});
+  ASSERT_TRUE(crop->status().ok()) << crop->status().to_string();
+  const Tensor out = crop->tensor();
+  ASSERT_EQ(out.shape(), (Shape{2, 3, 2}));
+  const std::int32_t first = out.data<std::int32_t>()[0];
+  for (int y = 0; y < 2; ++y) {
+    for (int i = 0; i < 6; ++i) EXPECT_EQ(out.data<std::int32_t>()[6 * y + i], first + 12 * y + i);
+  }
+  auto large = run("RandomCrop", {{"seed", 7}}, {value_of(image), value_of(Tensor::vector<std::int64_t>({2, 7}))});
+  EXPECT_EQ(large->status().code(), Code::kFailedPrecondition);
+  auto negative = run("RandomCrop", {{"seed", 7}}, {value_of(image), value_of(Tensor::vector<std::int64_t>({-2, 3}))});
+  EXPECT_EQ(negative->status().code(), Code::kInvalidArgument);
+}
+
+TEST_F(ImageOps, HugeSizesAreRefused) {
+  const std::int32_t most = std::numeric_limits<std::int32_t>::max();
+  for (const char* op : {"ResizeBilinear", "ResizeBicubic", "ResizeNearestNeighbor", "ResizeArea"}) {
+    auto huge = run(op, {}, {floats({1, 1, 1, 1}, {1}), ints({most, most})});
+    EXPECT_FALSE(huge->status().ok()) << op;
+  }
+  auto grad = run("ResizeNearestNeighborGrad", {}, {floats({1, 1, 1, 1}, {1}), ints({most, most})});
+  EXPECT_FALSE(grad->status().ok());
+  auto crops = run("CropAndResizeGradImage", {{"T", DType::kFloat}},
+                   {floats({1, 1, 1, 1}, {1}), floats({1, 4}, {0, 0, 1, 1}), ints({0}), ints({most, most, most, 1})});
+  EXPECT_FALSE(crops->status().ok());
+}
+
+TEST_F(ImageOps, BoxesThatAreNotNumbersLieOutside) {
+  const float nan = std::numeric_limits<float>::quiet_NaN(), inf = std::numeric_limits<float>::infinity();
+  auto crop = run("CropAndResize", {{"extrapolation_value", -1.0f}},
+                  {floats({1, 2, 2, 1}, {1, 2, 3, 4}), floats({2, 4}, {nan, nan, nan, nan, -inf, 0, inf, 1}),
+                   ints({0, 0}), ints({2, 2})});
+  ASSERT_TRUE(crop->status().ok()) << crop->status().to_string();
+  for (const float value : crop->tensor().flat<float>()) EXPECT_EQ(value, -1);
+  auto drawn = run("DrawBoundingBoxes", {},
+                   {floats({1, 2, 2, 1}, {5, 5, 5, 5}), floats({1, 2, 4}, {nan, nan, nan, nan, -inf, -inf, inf, inf})});
+  ASSERT_TRUE(drawn->status().ok()) << drawn->status().to_string();
+  for (const float value : drawn->tensor().flat<float>()) EXPECT_EQ(value, 5);
+}
+
+TEST_F(ImageOps, PaddedSuppressionIsBounded) {
+  auto padded = run("NonMaxSuppressionV4", {{"pad_to_max_output_size", true}},
+                    {floats({1, 4}, {0, 0, 1, 1}), floats({1}, {0.5f}), value_of(Tensor::scalar(std::int32_t{3})),
+                     floats({}, {0.5f}), floats({}, {0.0f})});
+  ASSERT_TRUE(padded->status().ok()) << padded->status().to_string();
+  EXPECT_TRUE(bitwise_equal(padded->tensor(), Tensor::vector<std::int32_t>({0, 0, 0})));
+}
+
+}  // namespace
+}  // namespace tutti
