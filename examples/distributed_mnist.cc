@@ -35,6 +35,7 @@ struct Flags {
   std::string job_name = "worker";
   int task_index = 0;
   bool is_sync = false;
+  int replicas_to_aggregate = 0;
   std::int64_t train_steps = 2000;
   std::int64_t batch_size = 32;
   double learning_rate = 1e-4;
@@ -52,6 +53,9 @@ void add_flags(CLI::App& app, Flags& flags) {
   app.add_option("--job_name", flags.job_name, "ps or worker")->capture_default_str();
   app.add_option("--task_index", flags.task_index, "Index of the task within its job")->capture_default_str();
   app.add_flag("--is_sync", flags.is_sync, "Average the gradients of all workers before they are applied");
+  app.add_option("--replicas_to_aggregate", flags.replicas_to_aggregate,
+                 "With --is_sync: gradients that make a step; the other workers are backups. 0: one of each worker")
+      ->check(CLI::NonNegativeNumber);
   app.add_option("--train_steps", flags.train_steps, "The global step to end at")->capture_default_str();
   app.add_option("--batch_size", flags.batch_size, "Digits in a step of one worker")->capture_default_str();
   app.add_option("--learning_rate", flags.learning_rate, "Adam's")->capture_default_str();
@@ -131,7 +135,10 @@ void train(Server& server, const Place& place, const Flags& flags) {
   const Var global_step = get_or_create_global_step(graph);
   Adam adam(flags.learning_rate);
   std::vector<Hook> hooks = {SayWhere(global_step), StopAtStepHook({.last_step = flags.train_steps})};
-  SyncReplicas replicas(adam, {.replicas_to_aggregate = place.workers, .worker = place.device});
+  SyncReplicas replicas(
+      adam, {.replicas_to_aggregate = flags.replicas_to_aggregate > 0 ? flags.replicas_to_aggregate : place.workers,
+             .total_num_replicas = place.workers,
+             .worker = place.device});
   Node* step_op = nullptr;
   if (flags.is_sync) {
     step_op = replicas.minimize(model.loss, global_step);

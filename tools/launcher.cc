@@ -62,17 +62,28 @@ class Inlet {
   int fd() const { return fd_; }
   Outlet& outlet() { return to_; }
 
-  // False when there is no more, for now or for ever.
-  bool read_some() {
+  // How much it was; 0 when there is no more, for now or for ever.
+  int read_some() {
     char buffer[16 << 10];
     const ssize_t count = fd_ < 0 ? 0 : read(fd_, buffer, sizeof(buffer));
     if (count > 0) {
       lines_.take({buffer, static_cast<std::size_t>(count)}, to_.text());
-      return true;
+      return static_cast<int>(count);
     }
-    if (count < 0 && (errno == EAGAIN || errno == EINTR)) return false;
+    if (count < 0 && (errno == EAGAIN || errno == EINTR)) return 0;
     finish();
-    return false;
+    return 0;
+  }
+
+  // What its task has written by now, for it has ended. No more than a pipe holds: another process may have it open,
+  // and write for ever.
+  void read_rest() {
+    for (int left = fd_ < 0 ? 0 : fcntl(fd_, F_GETPIPE_SZ); left > 0;) {
+      const int count = read_some();
+      if (count == 0) break;
+      left -= count;
+    }
+    finish();
   }
 
   void finish() {
@@ -124,7 +135,8 @@ class Launcher {
 
   static std::vector<SupervisedTask> supervised(const std::vector<TaskPlan>& plans) {
     std::vector<SupervisedTask> tasks;
-    for (const auto& plan : plans) tasks.push_back({.name = plan.name(), .serves = plan.serves});
+    for (const auto& plan : plans)
+      tasks.push_back({.name = plan.name(), .serves = plan.serves, .needed = plan.job == "ps"});
     return tasks;
   }
 
@@ -198,11 +210,7 @@ class Launcher {
       waitpid(info.si_pid, nullptr, 0);
       if (found == tasks_.end()) continue;  // an orphan that a task left to us
       found->id = -1;
-      for (Inlet* inlet : {&found->output, &found->errors}) {
-        while (inlet->read_some()) {
-        }
-        inlet->finish();
-      }
+      for (Inlet* inlet : {&found->output, &found->errors}) inlet->read_rest();
       const ExitCause cause{.by_signal = info.si_code != CLD_EXITED, .number = info.si_status};
       act(supervisor_.on_exit(static_cast<std::size_t>(found - tasks_.begin()), cause, SteadyClock::now()));
     }
@@ -229,10 +237,18 @@ class Launcher {
   }
 
   void start(std::size_t index) {
+    const auto now = SteadyClock::now();
+    if (!supervisor_.starts()) {  // a task before this one could not be started
+      act(supervisor_.on_start_failed(index, "the job ends", 126, now));
+      return;
+    }
     const auto started = start_process(plans_[index].command, plans_[index].environment);
     if (!started.ok()) {
-      const int code = started.status().code() == Code::kNotFound ? 127 : 126;
-      act(supervisor_.on_start_failed(index, started.status().message(), code, SteadyClock::now()));
+      const std::string& why = started.status().message();
+      const Code code = started.status().code();
+      act(code == Code::kResourceExhausted
+              ? supervisor_.on_start_delayed(index, why, now)
+              : supervisor_.on_start_failed(index, why, code == Code::kNotFound ? 127 : 126, now));
       return;
     }
     tasks_[index].id = started->id;

@@ -72,6 +72,7 @@ Status exec_error(const std::string& program, int error) {
   const std::string text = str_cat(program, ": ", std::strerror(error));
   if (error == ENOENT) return not_found(text);
   if (error == EACCES) return permission_denied(text);
+  if (error == EAGAIN || error == ENOMEM) return resource_exhausted(text);
   return Status(Code::kUnknown, text);
 }
 

@@ -20,7 +20,8 @@ struct Process {
 };
 
 // Starts command[0] (a path) with nothing to read. The process is killed by the system when this thread ends, however
-// it ends. kNotFound, kPermissionDenied or kUnknown when it cannot be run.
+// it ends. kNotFound, kPermissionDenied or kUnknown when it cannot be run, kResourceExhausted when the system has no
+// room for it now.
 Result<Process> start_process(const std::vector<std::string>& command, const std::vector<std::string>& environment);
 
 // Kills all children of this process, and what they leave behind as long as this process is a subreaper. False when

@@ -32,7 +32,8 @@ TF_CONFIG tells it the cluster and which task it is; what it does as a ps, chief
 Every line of output says whose it is: "[worker 0] step 100". A task that fails is started again, under the same index
 and address, --restarts times each; a task that has none left fails the job. When the chief and all workers have ended
 with exit code 0 the other tasks are ended, and the job's exit code is 0; else it is that of the first task that failed
-for good (128 and the number, when a signal ended it).
+for good (128 and the number, when a signal ended it). A ps that ends before the workers, with exit code 0, is started
+again too; without restarts the workers get a minute to end as well, before the job fails.
 
 Ctrl-C and SIGTERM end all tasks and what these have started; a second one kills them. Nothing is left behind, also when
 tutti itself is killed.

@@ -11,6 +11,9 @@ namespace {
 
 using Kind = Supervisor::Action::Kind;
 
+// What shells give for a program that is there and cannot be run.
+constexpr int kCannotStart = 126;
+
 Supervisor::Action say(std::string line) { return {.kind = Kind::kSay, .line = std::move(line)}; }
 
 std::string seconds(std::chrono::milliseconds time) {
@@ -47,11 +50,12 @@ Supervisor::Actions Supervisor::on_exit(std::size_t index, const ExitCause& caus
   Actions actions;
   Task& task = tasks_[index];
   task.state = Task::State::kEnded;
+  task.delays = 0;
   if (phase_ != Phase::kRunning) return actions;
   if (!cause.ok()) {
     failed(task, cause, now, actions);
   } else if (task.description.serves) {
-    actions.push_back(say(task.description.name + " has ended before the workers"));
+    left(task, now, actions);
   }
   if (phase_ == Phase::kRunning && work_is_done()) end_job(0, now, actions);
   return actions;
@@ -66,6 +70,23 @@ void Supervisor::failed(Task& task, const ExitCause& cause, TimePoint now, Actio
     end_job(cause.code(), now, actions);
     return;
   }
+  start_again(task, what, now, actions);
+}
+
+void Supervisor::left(Task& task, TimePoint now, Actions& actions) {
+  const std::string what = task.description.name + " has ended before the workers";
+  if (!task.description.needed) {
+    actions.push_back(say(what));
+  } else if (task.restarts < options_.restarts) {
+    start_again(task, what, now, actions);
+  } else {
+    task.state = Task::State::kMissed;
+    task.missed_at = now + options_.patience;
+    actions.push_back(say(str_cat(what, "; the job fails if they still run in ", seconds(options_.patience))));
+  }
+}
+
+void Supervisor::start_again(Task& task, const std::string& what, TimePoint now, Actions& actions) {
   if (now - task.started >= options_.calm) task.pause = options_.first_pause;
   ++task.restarts;
   task.state = Task::State::kPausing;
@@ -73,6 +94,17 @@ void Supervisor::failed(Task& task, const ExitCause& cause, TimePoint now, Actio
   actions.push_back(say(str_cat(what, "; starting it again in ", seconds(task.pause), " (restart ", task.restarts,
                                 " of ", options_.restarts, ")")));
   task.pause = std::min(2 * task.pause, options_.longest_pause);
+}
+
+Supervisor::Actions Supervisor::on_start_delayed(std::size_t index, const std::string& why, TimePoint now) {
+  Task& task = tasks_[index];
+  if (phase_ != Phase::kRunning || task.delays == options_.most_delays) {
+    return on_start_failed(index, why, kCannotStart, now);
+  }
+  const std::chrono::milliseconds pause = std::min(options_.first_pause * (1 << task.delays++), options_.longest_pause);
+  task.state = Task::State::kPausing;
+  task.start_at = now + pause;
+  return {say(str_cat(task.description.name, " cannot be started yet: ", why, "; trying again in ", seconds(pause)))};
 }
 
 Supervisor::Actions Supervisor::on_start_failed(std::size_t index, const std::string& why, int code, TimePoint now) {
@@ -110,7 +142,13 @@ Supervisor::Actions Supervisor::on_time(TimePoint now) {
     kill_all(0, actions);
   }
   for (std::size_t i = 0; i < tasks_.size(); ++i) {
-    if (tasks_[i].state == Task::State::kPausing && now >= tasks_[i].start_at) start(i, now, actions);
+    Task& task = tasks_[i];
+    if (task.state == Task::State::kPausing && now >= task.start_at) start(i, now, actions);
+    if (task.state == Task::State::kMissed && now >= task.missed_at) {
+      actions.push_back(say(str_cat("the workers still run ", seconds(options_.patience), " after ",
+                                    task.description.name, " has ended, without it; ending the job")));
+      end_job(1, now, actions);
+    }
   }
   return actions;
 }
@@ -121,6 +159,7 @@ std::optional<TimePoint> Supervisor::next_time() const {
   if (phase_ == Phase::kEnding) consider(kill_at_);
   for (const auto& task : tasks_) {
     if (task.state == Task::State::kPausing) consider(task.start_at);
+    if (task.state == Task::State::kMissed) consider(task.missed_at);
   }
   return next;
 }
@@ -133,7 +172,7 @@ void Supervisor::end_job(int code, TimePoint now, Actions& actions) {
   kill_at_ = now + options_.grace;
   for (std::size_t i = 0; i < tasks_.size(); ++i) {
     if (tasks_[i].state == Task::State::kRunning) actions.push_back({.kind = Kind::kTerminate, .task = i});
-    if (tasks_[i].state == Task::State::kPausing) tasks_[i].state = Task::State::kEnded;
+    if (tasks_[i].state != Task::State::kRunning) tasks_[i].state = Task::State::kEnded;
   }
 }
 
@@ -142,7 +181,7 @@ void Supervisor::kill_all(int code, Actions& actions) {
   phase_ = Phase::kKilling;
   for (std::size_t i = 0; i < tasks_.size(); ++i) {
     if (tasks_[i].state == Task::State::kRunning) actions.push_back({.kind = Kind::kKill, .task = i});
-    if (tasks_[i].state == Task::State::kPausing) tasks_[i].state = Task::State::kEnded;
+    if (tasks_[i].state != Task::State::kRunning) tasks_[i].state = Task::State::kEnded;
   }
 }
 

@@ -430,8 +430,6 @@ TEST(Codec, ErrorsNameMessageAndField) {
   EXPECT_EQ(text(decode_error<RunStepRequest>(std::string("\x00\x01", 2))),
             "InvalidArgument: RunStepRequest: the tag after field 0 is malformed");
   EXPECT_EQ(decode_error<RunStepRequest>("\x9b\x06").code(), Code::kInvalidArgument) << "a group";
-  EXPECT_EQ(decode_error<MakeCallableRequest>(std::string("\x12\x02\x2a\x00", 4)),
-            unimplemented("MakeCallableRequest.options: CallableOptions.tensor_connection: not supported"));
 }
 
 TEST(Codec, RandomDamageNeverCrashes) {

@@ -67,7 +67,9 @@ void each_sample(Visit visit) {
   visit(ListDevicesRequest{"handle"});
   visit(ListDevicesReply{sample_devices(), sample_devices()});
   visit(ResetRequest{{"c1", ""}, {"/job:ps"}});
-  visit(MakeCallableRequest{"handle", sample_signature(), sample_options(), 8});
+  Signature connected = sample_signature();
+  connected.connections = {{"source:0", "z:0"}, {"other:1", "y:2"}};
+  visit(MakeCallableRequest{"handle", connected, sample_options(), 8});
   visit(MakeCallableReply{6});
   visit(RunCallableRequest{"handle", 6, sample_values(), 9});
   visit(RunCallableReply{sample_values(), sample_report()});

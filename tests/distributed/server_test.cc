@@ -5,6 +5,8 @@
 #include <thread>
 
 #include "tests/core/temp_directory.h"
+#include "tests/support/held_ports.h"
+#include "tutti/core/cancellation.h"
 #include "tutti/ops/array.h"
 #include "tutti/ops/builders.h"
 #include "tutti/ops/math.h"
@@ -115,11 +117,8 @@ TEST(ServerTest, TargetsOfAnotherKindAreNotFound) {
 }
 
 TEST(ServerTest, AnUnreachableMaster) {
-  std::string target;
-  {
-    const auto server = Server::start(local("127.0.0.1:0")).value_or_throw();
-    target = server->target();
-  }
+  const HeldPorts ports(1);
+  const std::string target = str_cat("grpc://127.0.0.1:", ports[0]);
   ConnectOptions options;
   options.operation_timeout = 100ms;
   EXPECT_EQ(reset(target, {}, options).code(), Code::kDeadlineExceeded);
@@ -128,6 +127,18 @@ TEST(ServerTest, AnUnreachableMaster) {
   const Status status = reset(target, {}, options);
   EXPECT_EQ(status.code(), Code::kUnavailable);
   EXPECT_NE(status.message().find(target), std::string::npos) << status.message();
+}
+
+TEST(ServerTest, ACancellationEndsTheWaitForTheMaster) {
+  const HeldPorts ports(1);
+  Graph graph(builtin_ops());
+  Cancellation cancellation;
+  ConnectOptions options = within();
+  options.cancellation = &cancellation;
+  std::thread other([&] { cancellation.cancel(cancelled("the user went home")); });
+  const Status status = connect(str_cat("grpc://127.0.0.1:", ports[0]), graph, options).status();
+  other.join();
+  EXPECT_EQ(status, cancelled("the user went home")) << status.to_string();
 }
 
 TEST(ServerTest, AStoppingServerTellsItsClients) {

@@ -29,6 +29,7 @@ TEST(StepSignatureTest, KeysTellNamesApart) {
   EXPECT_NE(cache_key(Signature{{"a"}, {"b"}, {}}), cache_key(Signature{{"a", "b"}, {}, {}}));
   EXPECT_NE(cache_key(Signature{{"ab"}, {}, {}}), cache_key(Signature{{"a", "b"}, {}, {}}));
   EXPECT_NE(cache_key(Signature{{}, {"a"}, {}}), cache_key(Signature{{}, {}, {"a"}}));
+  EXPECT_NE(cache_key(Signature{{"a", "b"}, {}, {}}), cache_key(Signature{{}, {}, {}, {{"a", "b"}}}));
   RunStepRequest request;
   request.feeds = {{"f", Tensor::scalar(1.0f)}};
   request.fetches = {"a", "b"};

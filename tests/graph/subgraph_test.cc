@@ -80,6 +80,33 @@ TEST_F(SubgraphTest, ErrorsNameTheEnd) {
   EXPECT_EQ(error({.fetches = {"effect"}}).code(), Code::kInvalidArgument);
 }
 
+TEST_F(SubgraphTest, ConnectionsReplaceATensorEverywhere) {
+  FunctionBody body = extract({.fetches = {"neg", "x"}, .targets = {"effect"}, .connections = {{"c:0", "x:0"}}});
+  EXPECT_EQ(body.graph->find("x"), nullptr);
+  Node* c = body.graph->find("c");
+  EXPECT_EQ(body.graph->find("sum")->input(0).node, c);
+  EXPECT_EQ(body.retvals[1]->input(0).node, c);
+  EXPECT_EQ(body.targets[0]->control_inputs()[1], c) << "who waits for a placeholder waits for what it is given";
+  FunctionBody fed = extract({.feeds = {"c:0"}, .fetches = {"sum"}, .connections = {{"c:0", "x:0"}}});
+  EXPECT_EQ(fed.graph->find("sum")->input(0).node, fed.args[0]);
+  FunctionBody inner = extract({.fetches = {"neg"}, .connections = {{"c:0", "sum:0"}}});
+  EXPECT_EQ(inner.graph->find("sum"), nullptr) << "what nobody takes does not run";
+}
+
+TEST_F(SubgraphTest, ConnectionsThatCannotBe) {
+  auto why = [&](TensorConnection connection, std::vector<std::string> feeds = {}) {
+    return error({.feeds = std::move(feeds), .fetches = {"neg"}, .connections = {std::move(connection)}}).message();
+  };
+  EXPECT_EQ(why({"gone:0", "x:0"}), "connection: tensor \"gone:0\": the graph has no such node");
+  EXPECT_EQ(why({"c:0", "x:7"}), "connection: tensor \"x:7\": Placeholder \"x\" has 1 outputs");
+  EXPECT_EQ(why({"c:0", "x:0"}, {"x:0"}), "connection: tensor \"x:0\" is given two values");
+  placeholder(graph_, DType::kInt32, {2}, "i");
+  EXPECT_EQ(why({"i:0", "x:0"}), "connection: tensor \"i:0\" is int32, tensor \"x:0\" is float");
+  EXPECT_EQ(error({.fetches = {"neg"}, .connections = {{"c:0", "x:0"}, {"x:0", "sum:0"}}}).message(),
+            "connection: tensor \"x:0\" is at both ends of connections");
+  EXPECT_EQ(error({.fetches = {"neg"}, .connections = {{"neg:0", "x:0"}}}).code(), Code::kInvalidArgument) << "a cycle";
+}
+
 TEST_F(SubgraphTest, AFedReferenceIsNone) {
   add(graph_, "VariableV2", {}, {{"shape", PartialShape{2}}, {"dtype", DType::kFloat}}, "v");
   add(graph_, "Assign", {*graph_.find_output("v"), c_}, {}, "assign");

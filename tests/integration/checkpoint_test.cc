@@ -52,7 +52,7 @@ TEST(Checkpoints, AHangingDiskHoldsUpNobodyElse) {
   const std::shared_future<void> back = disk_comes_back.get_future().share();
   FaultyFileSystem disk(local_file_system(), [&](FileOp op, const std::string&) {
     // Not for ever, so that the test fails rather than hangs.
-    if (op == FileOp::kOpenWrite) back.wait_for(std::chrono::seconds(20));
+    if (op == FileOp::kOpenWrite) back.wait_for(std::chrono::seconds(120));
     return Status();
   });
   Graph graph(builtin_ops());

@@ -199,7 +199,8 @@ TEST(ClusterTest, OneProgramThreeRoles) {
 
 // Row D1.
 TEST(ClusterTest, TfConfigSaysWhichTask) {
-  const int port = free_ports(1)[0];
+  const HeldPorts ports(1);
+  const int port = ports[0];
   const std::string cluster = str_cat(R"("cluster": {"worker": ["127.0.0.1:1", "127.0.0.1:)", port, R"("]})");
   ChildProcess good(server_command({}),
                     {str_cat("TF_CONFIG={", cluster, R"(, "task": {"type": "worker", "index": 1}})")});

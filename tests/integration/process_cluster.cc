@@ -67,11 +67,11 @@ std::vector<std::string> server_command(const std::vector<std::string>& flags) {
   return tutti_command("server", flags);
 }
 
-ProcessCluster::ProcessCluster(int ps, int workers, std::vector<std::string> flags) : flags_(std::move(flags)) {
-  const std::vector<int> ports = free_ports(ps + workers);
+ProcessCluster::ProcessCluster(int ps, int workers, std::vector<std::string> flags)
+    : ports_(ps + workers), flags_(std::move(flags)) {
   for (int i = 0; i < ps + workers; ++i) {
     const bool is_ps = i < ps;
-    spec_.set(is_ps ? "ps" : "worker", is_ps ? i : i - ps, str_cat("127.0.0.1:", ports[static_cast<std::size_t>(i)]));
+    spec_.set(is_ps ? "ps" : "worker", is_ps ? i : i - ps, str_cat("127.0.0.1:", ports_[i]));
   }
 }
 

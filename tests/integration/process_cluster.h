@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tests/support/child_process.h"
+#include "tests/support/held_ports.h"
 #include "tutti/distributed/server.h"
 
 namespace tutti {
@@ -20,7 +21,7 @@ std::vector<std::string> server_command(const std::vector<std::string>& flags);
 // The tasks of a cluster as processes of this host, which end with it. One thread at a time.
 class ProcessCluster {
  public:
-  // Picks ports; nothing is started yet. Every task gets `flags`.
+  // Picks ports, which stay the cluster's; nothing is started yet. Every task gets `flags`.
   ProcessCluster(int ps, int workers, std::vector<std::string> flags = {});
 
   // Starts a task, again when it was started before, and waits until it listens. `flags` are added.
@@ -36,6 +37,7 @@ class ProcessCluster {
  private:
   std::string hosts(const std::string& job) const;
 
+  const HeldPorts ports_;
   ClusterSpec spec_;
   const std::vector<std::string> flags_;
   std::map<std::pair<std::string, int>, ChildProcess> children_;

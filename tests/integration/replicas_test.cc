@@ -2,6 +2,7 @@
 // own, and variables on parameter servers.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cmath>
 #include <functional>
 #include <future>
@@ -495,6 +496,99 @@ TEST(SyncReplicasClusterTest, MonitoredSessions) {
   EXPECT_GE(all[0]->counts().at(all[0]->name).applied, 1);
 }
 
+// The chief fails once the other worker has joined in, which then waits for it, and learns of that.
+template <typename SomeWorker, typename Step>
+void expect_chiefs_error_at_worker(SomeWorker& chief, SomeWorker& worker, const Step& step) {
+  Status heard;
+  std::atomic<bool> joined = false;
+  const auto lead = [&] {
+    MonitoredTrainingSession session(chief.graph, monitored(chief, chief.sync, true, 1'000'000));
+    session.loop([&] {
+      if (joined) throw_error(invalid_argument("no such digit: 11"));
+      step(session, chief);
+    });
+  };
+  const auto follow = [&] {
+    MonitoredTrainingSession session(worker.graph, monitored(worker, worker.sync, false, 1'000'000));
+    session.loop([&] {
+      step(session, worker);
+      joined = true;
+    });
+  };
+  run_on_threads({[&] { EXPECT_THROW(lead(), Error); },
+                  [&] {
+                    try {
+                      follow();
+                    } catch (const Error& error) {
+                      heard = error.status();
+                    }
+                  }});
+  EXPECT_EQ(heard.code(), Code::kCancelled) << heard.to_string();
+  EXPECT_NE(heard.message().find("the chief (/job:worker/task:0) ended with an error"), std::string::npos)
+      << heard.to_string();
+  EXPECT_NE(heard.message().find("no such digit: 11"), std::string::npos) << heard.to_string();
+}
+
+TEST(SyncReplicasClusterTest, WorkersHearOfAChiefThatFails) {
+  const auto cluster = start_cluster(2);
+  SyncWorker chief(*cluster, 0, 2, 2), worker(*cluster, 1, 2, 2);
+  expect_chiefs_error_at_worker(chief, worker, [](MonitoredTrainingSession& session, SyncWorker& who) {
+    session.run(who.model->feeds(Batch(DType::kDouble, 0, 4)), {}, {who.sync.train()});
+  });
+}
+
+TEST(StrictReplicasClusterTest, WorkersHearOfAChiefThatFails) {
+  const auto cluster = start_cluster(2);
+  StrictWorker chief(*cluster, 0, 2, 1h), worker(*cluster, 1, 2, 1h);
+  expect_chiefs_error_at_worker(chief, worker, [](MonitoredTrainingSession& session, StrictWorker& who) {
+    session.run(who.model->feeds(Batch(DType::kFloat, 0, 4)), {}, {who.sync.train()});
+  });
+}
+
+// What an earlier chief has left behind is no news to a worker that comes later.
+TEST(SyncReplicasClusterTest, AJobIsStartedAgainAfterItsChiefFailed) {
+  const auto cluster = start_cluster(2);
+  for (const bool fails : {true, false}) {
+    SyncWorker chief(*cluster, 0, 2, 2), worker(*cluster, 1, 2, 2);
+    const auto train = [&](SyncWorker& who, bool is_chief) {
+      MonitoredTrainingSession session(who.graph, monitored(who, who.sync, is_chief, fails ? 1'000'000 : 5));
+      session.loop([&] {
+        session.run(who.model->feeds(Batch(DType::kDouble, 0, 4)), {}, {who.sync.train()});
+        if (is_chief && fails) throw_error(invalid_argument("no such digit: 11"));
+      });
+    };
+    if (fails) {
+      EXPECT_THROW(train(chief, true), Error);
+    } else {
+      run_on_threads({[&] { train(worker, false); }, [&] { train(chief, true); }});
+      EXPECT_GE(chief.global_step(), 5);
+    }
+  }
+}
+
+// The chief waits for a token that nobody gives: what applies gradients has failed.
+TEST(SyncReplicasClusterTest, AChiefWhoseGradientsCannotBeAppliedEnds) {
+  const auto cluster = start_cluster(1);
+  Worker chief(*cluster, 0, DType::kDouble, false);
+  Momentum optimizer{0.05, 0.9};
+  const auto refuse = [&]() -> Node* {
+    const Output nan = constant(chief.graph, Tensor::scalar(std::nan("")));
+    return op1("CheckNumerics", {nan}, {{"message", std::string("refused")}}).node;
+  };
+  SyncReplicas sync(optimizer, {.replicas_to_aggregate = 2, .total_num_replicas = 1, .variable_averages = refuse});
+  sync.minimize(chief.model->loss, *chief.model->global_step);
+  MonitoredTrainingSessionOptions options = monitored(chief, sync, true, 1'000'000);
+  options.config.cluster.operation_timeout = 0s;  // which would end the wait too
+  try {
+    MonitoredTrainingSession session(chief.graph, options);
+    session.loop([&] { session.run(chief.model->feeds(Batch(DType::kDouble, 0, 4)), {}, {sync.train()}); });
+    ADD_FAILURE() << "it ended well";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Code::kInvalidArgument) << error.what();
+    EXPECT_NE(std::string(error.what()).find("refused"), std::string::npos) << error.what();
+  }
+}
+
 TEST(StrictReplicasClusterTest, MonitoredSessionsGiveTheSameBits) {
   const int steps = 4, shards = 6;
   const std::vector<Tensor> expected = train_strictly(1, shards, steps);
@@ -510,17 +604,23 @@ TEST(StrictReplicasClusterTest, MonitoredSessionsGiveTheSameBits) {
       claim = session.run(worker.feeds_of(claim, shards), {worker.sync.next_claim()}, {worker.sync.train()})[0];
     });
   };
-  const auto train_unless_late = [&] {
-    try {
-      train(1);
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), Code::kOutOfRange) << error.what() << ": other than that the chief has done it all";
-    }
-  };
-  run_on_threads({train_unless_late, [&] { train(0); }});
+  run_on_threads({[&] { train(1); }, [&] { train(0); }});
   EXPECT_EQ(all[0]->global_step(), steps);
   const std::vector<Tensor> got = values_of(*all[0]->session, *all[0]->model);
   for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_TRUE(bitwise_equal(got[i], expected[i])) << i;
+}
+
+TEST(StrictReplicasClusterTest, AWorkerThatComesAfterTheEndHasNothingToDo) {
+  const auto cluster = start_cluster(2);
+  StrictWorker chief(*cluster, 0, 2), late(*cluster, 1, 2);
+  {
+    MonitoredTrainingSession session(chief.graph, monitored(chief, chief.sync, true, 2));
+    session.loop([&] { session.run(chief.model->feeds(Batch(DType::kFloat, 0, 4)), {}, {chief.sync.train()}); });
+  }
+  MonitoredTrainingSession session(late.graph, monitored(late, late.sync, false, 2));
+  EXPECT_TRUE(session.should_stop());
+  session.loop([] { FAIL() << "training has ended"; });
+  EXPECT_TRUE(session.closed());
 }
 
 TEST(StrictReplicasClusterTest, Closing) {

@@ -251,6 +251,8 @@ TEST_F(RunTest, ServersOfTuttiComeAndGo) {
     ports.push_back(std::stoi(address->substr(address->rfind(':') + 1)));
   }
   for (const int port : ports) EXPECT_TRUE(eventually([&] { return port_is_open(port); })) << port;
+  // They say so a moment after they listen.
+  while (count_lines_with(job.output(), "listening on") < 2) ASSERT_FALSE(job.wait_for_line("listening on").empty());
   tell("end");
   EXPECT_EQ(job.wait(), 0) << job.output();
   EXPECT_EQ(count_lines_with(job.output(), "listening on"), 2) << job.output();
@@ -267,6 +269,14 @@ TEST_F(RunTest, WhatCannotBeRunIsSaid) {
   ChildProcess broken = start({"--workers", "2", "--restarts", "3", directory_.file("text")});
   EXPECT_EQ(broken.wait(), 127) << broken.output();
   EXPECT_EQ(count_lines_with(broken.output(), "cannot be started"), 1) << broken.output();
+}
+
+// The output of a task that has ended stays open in a process that has left its group and writes on and on.
+TEST_F(RunTest, ATasksOrphanThatWritesForEverIsEndedToo) {
+  ChildProcess job = run({"--workers", "1"}, "setsid yes & echo done as $ROLE $INDEX; until_told yes");
+  ASSERT_FALSE(job.wait_for_line("[worker 0] y").empty());
+  tell("yes");
+  EXPECT_EQ(job.wait(), 0);
 }
 
 TEST_F(RunTest, FlagsAreChecked) {

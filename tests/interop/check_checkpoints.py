@@ -5,21 +5,19 @@ graphs in Tutti; the old single-file checkpoints; record files. Values must agre
 writing is the same, files byte for byte.
 """
 import os
-import subprocess
 import sys
-import tempfile
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import numpy as np  # noqa: E402
 import tensorflow as tf  # noqa: E402
+from checks import check, report, run_parts, run_tool  # noqa: E402
 from tensorflow.python.framework import dtypes  # noqa: E402  (the small types have no public names)
 
 tf1 = tf.compat.v1
 raw = tf.raw_ops
 
 TOOL = sys.argv[1]
-TIMEOUT_S = 120
 
 PLAIN = [tf.float16, tf.bfloat16, tf.float32, tf.float64, tf.int8, tf.int16, tf.int32, tf.int64, tf.uint8, tf.uint16,
          tf.uint32, tf.uint64, tf.bool, tf.complex64, tf.complex128]
@@ -30,22 +28,9 @@ OLD_FORMAT = [tf.float16, tf.float32, tf.float64, tf.int8, tf.int16, tf.int32, t
               tf.complex64, tf.complex128, tf.qint8, tf.quint8, tf.qint32]
 SHAPES = [(), (0,), (3,), (2, 0, 4), (2, 3, 4)]
 
-checks = 0
-failures = []
-
-
-def check(good, what):
-    global checks
-    checks += 1
-    if not good:
-        failures.append(what)
-        print(f"FAILED: {what}")
-
 
 def tool(*args):
-    done = subprocess.run([TOOL, *args], capture_output=True, timeout=TIMEOUT_S, check=False)
-    check(done.returncode == 0, f"{args[0]}: {done.stderr.decode(errors='replace').strip()}")
-    return done.stdout.decode()
+    return run_tool(TOOL, *args)
 
 
 def read(path):
@@ -299,13 +284,8 @@ def check_records(folder):
 
 
 def main():
-    for part in (check_every_type, check_slices, check_merge, check_savers, check_slice_files, check_records):
-        before, failed = checks, len(failures)
-        with tempfile.TemporaryDirectory() as folder:
-            part(folder)
-        print(f"{part.__name__}: {checks - before} checks, {len(failures) - failed} failures")
-    print(f"checkpoints and records: {checks} checks, {len(failures)} failures")
-    return 1 if failures or not checks else 0
+    run_parts((check_every_type, check_slices, check_merge, check_savers, check_slice_files, check_records))
+    return report("checkpoints and records")
 
 
 if __name__ == "__main__":

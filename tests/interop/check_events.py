@@ -6,14 +6,13 @@
 """
 import os
 import struct
-import subprocess
 import sys
-import tempfile
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import numpy as np  # noqa: E402
 import tensorflow as tf  # noqa: E402
+from checks import check, report, run_parts, run_tool, same  # noqa: E402
 from tensorboard import context  # noqa: E402
 from tensorboard.backend.event_processing import (data_provider, event_accumulator,  # noqa: E402
                                                   event_file_loader, plugin_event_multiplexer)
@@ -24,28 +23,10 @@ from tensorboard.util import tensor_util  # noqa: E402
 tf1 = tf.compat.v1
 
 TOOL = sys.argv[1]
-TIMEOUT_S = 120
-
-checks = 0
-failures = []
-
-
-def check(good, what):
-    global checks
-    checks += 1
-    if not good:
-        failures.append(what)
-        print(f"FAILED: {what}")
-
-
-def same(got, expected, what):
-    check(got == expected, f"{what}: {got!r}, not {expected!r}")
 
 
 def tool(*args):
-    done = subprocess.run([TOOL, *args], capture_output=True, timeout=TIMEOUT_S, check=False)
-    check(done.returncode == 0, f"{args[0]}: {done.stderr.decode(errors='replace').strip()}")
-    return done.stdout.decode()
+    return run_tool(TOOL, *args)
 
 
 def event_files(folder):
@@ -317,13 +298,8 @@ def check_cut(folder):
 
 
 def main():
-    for part in (check_accumulator, check_pages, check_hparams, check_theirs, check_cut):
-        before, failed = checks, len(failures)
-        with tempfile.TemporaryDirectory() as folder:
-            part(folder)
-        print(f"{part.__name__}: {checks - before} checks, {len(failures) - failed} failures")
-    print(f"event files: {checks} checks, {len(failures)} failures")
-    return 1 if failures or not checks else 0
+    run_parts((check_accumulator, check_pages, check_hparams, check_theirs, check_cut))
+    return report("event files")
 
 
 if __name__ == "__main__":

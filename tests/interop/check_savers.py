@@ -5,40 +5,25 @@ included; a job goes on from the other's checkpoint with the steps that it would
 use the graph and the saver of the other's .meta file.
 """
 import os
-import subprocess
 import sys
-import tempfile
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import numpy as np  # noqa: E402
 import tensorflow as tf  # noqa: E402
+from checks import check, report, run_parts, run_tool  # noqa: E402
 
 tf1 = tf.compat.v1
 tf1.disable_eager_execution()
 tf1.logging.set_verbosity(tf1.logging.ERROR)
 
 TOOL = sys.argv[1]
-TIMEOUT_S = 120
 ROWS, INNER, BATCH = 7, 4, 5
 STEPS = 6
 
-checks = 0
-failures = []
-
-
-def check(good, what):
-    global checks
-    checks += 1
-    if not good:
-        failures.append(what)
-        print(f"FAILED: {what}")
-
 
 def tool(*args):
-    done = subprocess.run([TOOL, *map(str, args)], capture_output=True, timeout=TIMEOUT_S, check=False)
-    check(done.returncode == 0, f"{args}: {done.stderr.decode(errors='replace').strip()}")
-    return done.stdout.decode().strip()
+    return run_tool(TOOL, *args).strip()
 
 
 def ramp(shape, start):
@@ -159,13 +144,8 @@ def check_state(folder):
 
 
 def main():
-    for part in (check_from_tutti, check_meta_of_tutti, check_from_tensorflow, check_state):
-        before, failed = checks, len(failures)
-        with tempfile.TemporaryDirectory() as folder:
-            part(folder)
-        print(f"{part.__name__}: {checks - before} checks, {len(failures) - failed} failures")
-    print(f"savers: {checks} checks, {len(failures)} failures")
-    return 1 if failures or not checks else 0
+    run_parts((check_from_tutti, check_meta_of_tutti, check_from_tensorflow, check_state))
+    return report("savers")
 
 
 if __name__ == "__main__":

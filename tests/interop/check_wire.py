@@ -16,6 +16,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import numpy as np  # noqa: E402
 import tensorflow as tf  # noqa: E402
+from checks import check, report  # noqa: E402
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory  # noqa: E402
 from tensorboard.plugins.hparams import plugin_data_pb2  # noqa: E402, F401
 from tensorflow.core.framework import (device_attributes_pb2, graph_pb2, step_stats_pb2,  # noqa: E402, F401
@@ -27,17 +28,6 @@ from tensorflow.core.util import event_pb2  # noqa: E402, F401
 TOOL, PROTO_FOLDER = sys.argv[1:]
 ROUNDS = 20
 POOL = descriptor_pool.Default()
-
-checks = 0
-failures = []
-
-
-def check(good, what):
-    global checks
-    checks += 1
-    if not good:
-        failures.append(what)
-        print(f"FAILED: {what}")
 
 
 # --- The two files that the wheel has in its library only ---
@@ -346,5 +336,4 @@ def check_messages():
 load_services()
 check_declarations()
 check_messages()
-print(f"wire: {checks} checks, {len(failures)} failures")
-sys.exit(1 if failures else 0)
+sys.exit(report("wire"))

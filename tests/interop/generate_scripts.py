@@ -1,4 +1,5 @@
 """Writes every script to a folder, with real TensorFlow: generate_scripts.py FOLDER [PART_OF_A_NAME]"""
+import itertools
 import os
 import shutil
 import sys
@@ -9,6 +10,7 @@ os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
 
 import tensorflow as tf  # noqa: E402  (after the environment)
 
+import staging_scripts  # noqa: E402
 import state_scripts  # noqa: E402
 
 
@@ -20,7 +22,7 @@ def main():
     if not part:
         shutil.rmtree(root, ignore_errors=True)
     count = 0
-    for script in state_scripts.scripts(root):
+    for script in itertools.chain(state_scripts.scripts(root), staging_scripts.scripts()):
         if part in script.name:
             script.write(root)
             count += 1

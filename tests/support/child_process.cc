@@ -142,24 +142,4 @@ int ChildProcess::wait(std::chrono::seconds limit) {
   return status_;
 }
 
-std::vector<int> free_ports(int count) {
-  std::vector<int> ports;
-  std::vector<int> sockets;
-  for (int i = 0; i < count; ++i) {
-    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    sockaddr_in address = {};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof(address);
-    if (bind(fd, reinterpret_cast<sockaddr*>(&address), size) != 0 ||
-        getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0) {
-      ADD_FAILURE() << "no free port";
-    }
-    ports.push_back(ntohs(address.sin_port));
-    sockets.push_back(fd);
-  }
-  for (const int fd : sockets) close(fd);
-  return ports;
-}
-
 }  // namespace tutti

@@ -40,7 +40,4 @@ class ChildProcess {
   std::size_t scanned_ = 0;  // lines before this were given by wait_for_line
 };
 
-// Ports of the loopback that are free now; all different.
-std::vector<int> free_ports(int count);
-
 }  // namespace tutti

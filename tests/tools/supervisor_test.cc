@@ -15,7 +15,9 @@ const ExitCause kDone{};
 const ExitCause kFailed{.number = 3};
 const ExitCause kKilled{.by_signal = true, .number = SIGKILL};
 
-std::vector<SupervisedTask> tasks() { return {{"ps 0", true}, {"worker 0", false}, {"worker 1", false}}; }
+std::vector<SupervisedTask> tasks() {
+  return {{.name = "ps 0", .serves = true, .needed = true}, {.name = "worker 0"}, {.name = "worker 1"}};
+}
 
 SupervisorOptions with_restarts(int restarts) {
   SupervisorOptions options;
@@ -167,14 +169,89 @@ TEST_F(SupervisorTest, AProgramThatIsNoneIsNotTriedAgain) {
   EXPECT_EQ(job.exit_code(), 127);
 }
 
-TEST_F(SupervisorTest, AServerMayEndByItself) {
+// No room for a process now may mean room in a moment.
+TEST_F(SupervisorTest, AStartThatIsDelayedIsTriedAgain) {
   Supervisor job(tasks(), {});
   job.begin(now_);
-  EXPECT_EQ(texts(job.on_exit(kPs, kDone, now_)), Texts{"say ps 0 has ended before the workers"});
+  EXPECT_EQ(texts(job.on_start_delayed(kFirst, "fork: no room", now_)),
+            Texts{"say worker 0 cannot be started yet: fork: no room; trying again in 0.1 s"});
+  ASSERT_EQ(job.next_time(), now_ + milliseconds(100));
+  now_ += milliseconds(100);
+  EXPECT_EQ(texts(job.on_time(now_)), Texts{"start 1"});
+  for (int i = 1; i < 6; ++i) {
+    job.on_start_delayed(kFirst, "fork: no room", now_);
+    now_ = *job.next_time();
+    EXPECT_EQ(texts(job.on_time(now_)), Texts{"start 1"});
+  }
+  EXPECT_TRUE(job.starts());
+  EXPECT_EQ(texts(job.on_start_delayed(kFirst, "fork: no room", now_)),
+            (Texts{"say worker 0 cannot be started: fork: no room", "terminate 0", "terminate 2"}));
+  job.on_exit(kPs, kDone, now_);
+  job.on_exit(kSecond, kDone, now_);
+  EXPECT_TRUE(job.finished());
+  EXPECT_EQ(job.exit_code(), 126);
+}
+
+// What was to be started after one that could not be is not, and is not waited for.
+TEST_F(SupervisorTest, AFailedStartEndsTheStartsAfterIt) {
+  Supervisor job(tasks(), {});
+  job.begin(now_);
+  job.on_start_failed(kFirst, "x: not there", 127, now_);
+  EXPECT_FALSE(job.starts());
+  EXPECT_EQ(texts(job.on_start_failed(kSecond, "the job ends", 126, now_)), Texts{});
+  job.on_exit(kPs, kDone, now_);
+  EXPECT_TRUE(job.finished());
+  EXPECT_EQ(job.exit_code(), 127);
+}
+
+// As programs do whose ps count the workers out.
+TEST_F(SupervisorTest, AServerMayEndALittleBeforeTheWorkers) {
+  Supervisor job(tasks(), {});
+  job.begin(now_);
+  EXPECT_EQ(texts(job.on_exit(kPs, kDone, now_)),
+            Texts{"say ps 0 has ended before the workers; the job fails if they still run in 60.0 s"});
   job.on_exit(kFirst, kDone, now_);
   EXPECT_EQ(texts(job.on_exit(kSecond, kDone, now_)), Texts{});
   EXPECT_TRUE(job.finished());
   EXPECT_EQ(job.exit_code(), 0);
+}
+
+TEST_F(SupervisorTest, WorkersAreNotLeftWithoutTheirServerForEver) {
+  Supervisor job(tasks(), {});
+  job.begin(now_);
+  job.on_exit(kPs, kDone, now_);
+  job.on_exit(kFirst, kDone, now_);
+  ASSERT_EQ(job.next_time(), now_ + milliseconds(60'000));
+  EXPECT_EQ(texts(job.on_time(now_ + milliseconds(59'999))), Texts{});
+  EXPECT_EQ(
+      texts(job.on_time(now_ + milliseconds(60'000))),
+      (Texts{"say the workers still run 60.0 s after ps 0 has ended, without it; ending the job", "terminate 2"}));
+  job.on_exit(kSecond, kKilled, now_);
+  EXPECT_TRUE(job.finished());
+  EXPECT_EQ(job.exit_code(), 1);
+}
+
+TEST_F(SupervisorTest, AServerThatEndsByItselfIsStartedAgain) {
+  Supervisor job(tasks(), with_restarts(1));
+  job.begin(now_);
+  EXPECT_EQ(texts(job.on_exit(kPs, kDone, now_)),
+            Texts{"say ps 0 has ended before the workers; starting it again in 0.1 s (restart 1 of 1)"});
+  now_ += milliseconds(100);
+  EXPECT_EQ(texts(job.on_time(now_)), Texts{"start 0"});
+  EXPECT_EQ(texts(job.on_exit(kPs, kDone, now_)),
+            Texts{"say ps 0 has ended before the workers; the job fails if they still run in 60.0 s"});
+  job.on_exit(kFirst, kDone, now_);
+  EXPECT_EQ(texts(job.on_exit(kSecond, kDone, now_)), Texts{});
+  EXPECT_EQ(job.next_time(), now_ + milliseconds(10'000));  // the grace, of nobody
+  EXPECT_TRUE(job.finished());
+  EXPECT_EQ(job.exit_code(), 0);
+}
+
+TEST_F(SupervisorTest, NobodyWaitsForAnEvaluator) {
+  Supervisor job({{.name = "evaluator 0", .serves = true}, {.name = "worker 0"}}, with_restarts(1));
+  job.begin(now_);
+  EXPECT_EQ(texts(job.on_exit(0, kDone, now_)), Texts{"say evaluator 0 has ended before the workers"});
+  EXPECT_EQ(job.next_time(), std::nullopt);
 }
 
 TEST(ExitCause, AsShellsSayIt) {

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <future>
+
 #include "tests/train/saver_fixture.h"
 
 namespace tutti {
@@ -110,6 +113,41 @@ TEST_F(CheckpointManagerTest, BadOptions) {
   EXPECT_EQ(code(interval), Code::kInvalidArgument);
   EXPECT_EQ(code(directory), Code::kInvalidArgument);
   EXPECT_EQ(code(all), Code::kOk);
+}
+
+// In the background.
+TEST_F(CheckpointManagerTest, TheLatestIsOneThatIsWhole) {
+  std::promise<void> go;
+  const std::shared_future<void> gone = go.get_future().share();
+  std::atomic<bool> full = false;
+  FaultyFileSystem files(local_file_system(), [&](FileOp op, const std::string& path) {
+    // Not for ever, so that the test fails rather than hangs.
+    if (op == FileOp::kOpenWrite) gone.wait_for(std::chrono::seconds(60));
+    return full && op == FileOp::kSync ? resource_exhausted(path, ": no space left on device") : Status();
+  });
+  CheckpointManagerOptions slow = options();
+  slow.saver.files = &files;
+  slow.saver.save_in_background = true;
+  slow.step_counter = model_.global_step;
+  slow.checkpoint_interval = 1;
+  CheckpointManager manager(model_.graph, slow);
+  LocalSession session(model_.graph, {.threads = {.files = &files}});
+  session.run({model_.init});
+  EXPECT_EQ(manager.save(session), path(1));
+  EXPECT_EQ(manager.latest_checkpoint(), "");
+  go.set_value();
+  manager.wait();
+  EXPECT_EQ(manager.latest_checkpoint(), path(1));
+  full = true;
+  session.run({model_.train});
+  EXPECT_EQ(manager.save(session), path(2));
+  EXPECT_THROW(manager.wait(), Error);
+  EXPECT_EQ(manager.latest_checkpoint(), path(1));
+  // It does not count as a save from which the next one is too soon.
+  full = false;
+  EXPECT_EQ(manager.save(session), path(3));
+  manager.wait();
+  EXPECT_EQ(manager.latest_checkpoint(), path(3));
 }
 
 }  // namespace

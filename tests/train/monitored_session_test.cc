@@ -334,21 +334,19 @@ TEST_F(MonitoredTest, AThreadThatMeetsALostTaskMakesTheSessionRecover) {
 }
 
 TEST_F(MonitoredTest, CloseWaitsForThreadsAsLongAsTheGracePeriod) {
-  auto let_go = std::make_shared<std::promise<void>>();
-  std::shared_future<void> gone = let_go->get_future().share();
+  std::promise<void> let_go;
+  std::shared_future<void> gone = let_go.get_future().share();
   creator.config.connect = faults.connect();
   auto closed = std::async(std::launch::async, [&] {
     MonitoredSession monitored(
         std::make_unique<ChiefSessionCreator>(job.graph, creator),
         {.hooks = {ThreadHook([gone](Coordinator&) { gone.wait(); })}, .stop_grace_period_secs = 20});
     const TimePoint start = surroundings.clock->now();
-    std::thread releaser([&] {
-      while (surroundings.lines.count("threads still running: hooks_own") == 0) std::this_thread::yield();
-      let_go->set_value();
-    });
     monitored.close();
-    releaser.join();
-    return surroundings.clock->now() - start;
+    EXPECT_EQ(surroundings.lines.count("threads still running: hooks_own"), 1);
+    const Duration took = surroundings.clock->now() - start;
+    let_go.set_value();  // only now: the destructor waits for the thread, close() did not
+    return took;
   });
   while (closed.wait_for(1ms) != std::future_status::ready) surroundings.clock->advance(1s);
   EXPECT_GE(closed.get(), 20s);

@@ -155,6 +155,78 @@ TEST_F(PSWorkerTest, StopEndsTheWaitForTheChief) {
   other.join();
 }
 
+// A worker's server whose cluster has a parameter server that never comes.
+TEST(PSWorkerStart, StopEndsTheOpeningOfASessionWhileAServerIsMissing) {
+  ServerOptions lonely;
+  lonely.cluster.set("ps", 0, "127.0.0.1:1");
+  lonely.cluster.set("worker", 0, "127.0.0.1:0");
+  lonely.job = "worker";
+  lonely.task = 0;
+  lonely.log = [](const std::string&) {};
+  const std::unique_ptr<Server> server = Server::start(lonely).value_or_throw();
+  for (const bool is_chief : {true, false}) {
+    PSWorkerOptions options;
+    options.cluster = lonely.cluster;
+    options.is_chief = is_chief;
+    options.session.master = server->target();
+    options.session.max_wait_secs = 60;
+    options.session.environment.log = nullptr;
+    Counter worker(options, 1);
+    std::thread other([&] { worker.stop(); });
+    try {
+      worker.start();
+      ADD_FAILURE() << "there is no ps";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Code::kCancelled) << error.what();
+      EXPECT_NE(std::string(error.what()).find("the worker was stopped"), std::string::npos) << error.what();
+    }
+    other.join();
+  }
+}
+
+// Its steps do not listen.
+class Stubborn : public PSWorker {
+ public:
+  using PSWorker::PSWorker;
+  ~Stubborn() override { finish(); }
+
+  std::atomic<bool> in_step{false};
+  std::atomic<bool> may_end{false};
+
+ private:
+  void build(Graph& graph) override { variable(graph, Tensor::scalar<float>(0), "v"); }
+  bool step(Session&, const RunOptions&) override {
+    in_step = true;
+    while (!may_end) std::this_thread::yield();
+    return false;
+  }
+};
+
+TEST_F(PSWorkerTest, AStepThatOutlivesTheGraceIsWaitedForByTheDestructor) {
+  PSWorkerOptions impatient = options(0);
+  impatient.stop_grace_period = std::chrono::milliseconds(1);
+  std::atomic<bool>* may_end = nullptr;
+  bool waited = false;
+  impatient.session.environment.log = [&](const std::string& line) {
+    if (line.find("outlived the grace period") == std::string::npos) return;
+    waited = true;
+    *may_end = true;
+  };
+  {
+    Stubborn worker(impatient);
+    may_end = &worker.may_end;
+    worker.start();
+    while (!worker.in_step) std::this_thread::yield();
+    try {
+      worker.stop();
+      ADD_FAILURE() << "the step still runs";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Code::kDeadlineExceeded) << error.what();
+    }
+  }
+  EXPECT_TRUE(waited);
+}
+
 class Failing : public PSWorker {
  public:
   Failing(PSWorkerOptions options, Status error) : PSWorker(std::move(options)), error_(std::move(error)) {}

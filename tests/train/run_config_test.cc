@@ -1,5 +1,8 @@
 #include "tutti/train/run_config.h"
 
+#include <atomic>
+#include <memory>
+
 #include "tests/train/hooks/hook_fixture.h"
 
 namespace tutti {
@@ -54,6 +57,37 @@ TEST(RunConfigTest, AWorkersSessionSeesParameterServersAndItself) {
   EXPECT_EQ(options.config.cluster.device_filters, (std::vector<std::string>{"/job:ps", "/job:worker/task:1"}));
   EXPECT_TRUE(options.config.cluster.allow_soft_placement);
   EXPECT_FALSE(options.is_chief);
+}
+
+TEST(RunConfigTest, TheSaverUsesTheEnvironmentsFilesAndClock) {
+  test::CountingJob job;
+  TempDirectory directory;
+  RunConfig config;
+  config.model_dir = directory.path();
+  config.save_checkpoints_steps = 1;
+  config.log_step_count_steps = 0;
+  config.save_summary_steps = 0;
+  std::atomic<bool> saw_state = false;
+  FaultyFileSystem files(local_file_system(), [&](FileOp op, const std::string& path) {
+    if (op == FileOp::kOpenWrite && path.find("/checkpoint") != path.npos) saw_state = true;
+    return Status();
+  });
+  std::weak_ptr<ManualClock> clock;
+  {
+    test::TestEnvironment surroundings;
+    config.environment = surroundings.environment();
+    config.environment.files = &files;
+    clock = surroundings.clock;
+    MonitoredTrainingSessionOptions options = config.session_options(job.graph);
+    EXPECT_EQ(options.environment.files, &files);
+    config.environment = {};
+    MonitoredTrainingSession session(job.graph, std::move(options));
+    session.run({job.train});
+    session.close();
+    EXPECT_FALSE(clock.expired());
+  }
+  EXPECT_TRUE(saw_state);
+  EXPECT_TRUE(clock.expired());
 }
 
 TEST(RunConfigTest, EveryOptionHasItsEffect) {

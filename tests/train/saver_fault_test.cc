@@ -42,10 +42,12 @@ class DyingDisk {
 
 struct Way {
   bool sharded = false, same_path = false, background = false, power_loss = false;
+  bool silent = false;  // the state file is to stay as it is
 };
 std::ostream& operator<<(std::ostream& out, const Way& way) {
   return out << (way.sharded ? "sharded" : "single") << (way.same_path ? "_again" : "")
-             << (way.background ? "_background" : "") << (way.power_loss ? "_power" : "");
+             << (way.background ? "_background" : "") << (way.power_loss ? "_power" : "")
+             << (way.silent ? "_silent" : "");
 }
 
 // Everything in the directory belongs to a whole checkpoint, of which there are no more than so many.
@@ -100,7 +102,9 @@ class SaverFaults : public testing::TestWithParam<Way> {
     session.run({model.train});
     new_ = model.values(session);
     if (limit_) disk.die_after(*limit_);
-    Status saved = saver.try_save(session, prefix(), step(2)).status();
+    SaveOptions how;
+    how.write_state = !GetParam().silent;
+    Status saved = saver.try_save(session, prefix(), step(2), how).status();
     saved.update(saver.try_wait());
     return saved.ok();
   }
@@ -161,7 +165,9 @@ INSTANTIATE_TEST_SUITE_P(Ways, SaverFaults,
                          testing::Values(Way{}, Way{.sharded = true, .background = true},
                                          Way{.sharded = true, .same_path = true}, Way{.power_loss = true},
                                          Way{.sharded = true, .background = true, .power_loss = true},
-                                         Way{.same_path = true, .power_loss = true}),
+                                         Way{.same_path = true, .power_loss = true},
+                                         Way{.same_path = true, .silent = true},
+                                         Way{.sharded = true, .same_path = true, .background = true, .silent = true}),
                          testing::PrintToStringParamName());
 
 // --- Errors that the process survives ---
@@ -203,6 +209,51 @@ TEST_F(SaverErrors, AFullDisk) {
   const std::string path = saver_.save(session_, directory_.file("m"), 3);
   EXPECT_EQ(latest_checkpoint(files_, directory_.path()).value_or_throw(), path);
   expect_tidy(directory_.path(), 1);
+}
+
+// The oldest one is not forgotten when the list without it could not be written.
+TEST_F(SaverErrors, AListThatCannotBeWrittenLeavesNothingBehind) {
+  fault_ = [&](FileOp op, const std::string& path) {
+    return op == FileOp::kRename && path.find("/checkpoint") != path.npos ? unavailable(path, ": try again") : Status();
+  };
+  EXPECT_EQ(saver_.try_save(session_, directory_.file("m"), 2).status().code(), Code::kUnavailable);
+  fault_ = [](FileOp, const std::string&) { return Status(); };
+  EXPECT_EQ(latest_checkpoint(files_, directory_.path()).value_or_throw(), first_);
+  saver_.save(session_, directory_.file("m"), 3);
+  expect_tidy(directory_.path(), 1);
+}
+
+TEST_F(SaverErrors, ASilentSaveOverTheNewestLeavesTheListAsItWas) {
+  const std::string listed = read_file(files_, directory_.file("checkpoint")).value_or_throw();
+  SaveOptions silent;
+  silent.write_state = false;
+  EXPECT_EQ(saver_.save(session_, directory_.file("m"), 1, silent), first_);
+  EXPECT_EQ(read_file(files_, directory_.file("checkpoint")).value_or_throw(), listed);
+  const std::vector<Tensor> saved = model_.values(session_);
+  session_.run({model_.train});
+  saver_.restore(session_, first_);
+  EXPECT_TRUE(same(model_.values(session_), saved));
+  expect_tidy(directory_.path(), 1);
+}
+
+// A task that is late with its part of a save that was given up must not write into the next attempt's.
+TEST_F(SaverErrors, EveryAttemptHasADirectoryOfItsOwnForItsParts) {
+  Saver sharded(model_.graph, {.sharded = true, .name = "save_parts", .files = &files_});
+  std::vector<std::string> directories;
+  bool fails = true;
+  fault_ = [&](FileOp op, const std::string& path) {
+    const std::size_t end = path.find("/part");
+    if (op != FileOp::kOpenWrite || end == path.npos || path.find(".data") == path.npos) return Status();
+    directories.push_back(path.substr(0, end));
+    return fails ? resource_exhausted(path, ": no space left on device") : Status();
+  };
+  EXPECT_EQ(sharded.try_save(session_, directory_.file("sharded"), 2).status().code(), Code::kResourceExhausted);
+  fails = false;
+  sharded.save(session_, directory_.file("sharded"), 2);
+  ASSERT_EQ(directories.size(), 2u);
+  EXPECT_NE(directories[0], directories[1]);
+  EXPECT_TRUE(directories[1].starts_with(directory_.file("sharded-2_temp"))) << directories[1];
+  for (const std::string& name : files_in(directory_.path())) EXPECT_EQ(name.find("_temp"), name.npos) << name;
 }
 
 TEST_F(SaverErrors, ADirectoryThatMayNotBeWritten) {

@@ -70,6 +70,25 @@ TEST_F(ManagerTest, RestoresTheNewestCheckpointInstead) {
   EXPECT_EQ(thrown_by([&] { restoring.prepare_session(prepare); }).code(), Code::kInvalidArgument);
 }
 
+TEST_F(ManagerTest, TheSaversOwnStateFileSaysWhichIsTheNewest) {
+  SaverOptions own_file;
+  own_file.latest_filename = "best";
+  own_file.name = "save_best";
+  Saver saver(job.graph, own_file);
+  {
+    const std::unique_ptr<Session> session = manager().prepare_session(prepare);
+    session->run({job.train});
+    saver.save(*session, directory.file("best.ckpt"), 1);
+    session->run({job.train});
+    scaffold.saver->save(*session, directory.file("model.ckpt"), 2);
+  }
+  options.config.local.runtime = std::make_shared<LocalRuntime>(RuntimeOptions{});
+  prepare.saver = &saver;
+  EXPECT_EQ(w(*manager().prepare_session(prepare)), 10.5f);
+  ASSERT_EQ(saver.last_checkpoints().size(), 1u);
+  EXPECT_TRUE(saver.last_checkpoints()[0].ends_with("best.ckpt-1")) << saver.last_checkpoints()[0];
+}
+
 TEST_F(ManagerTest, RecoverSaysWhenThereIsNothingToRestore) { EXPECT_FALSE(manager().recover_session(prepare).second); }
 
 TEST_F(ManagerTest, NamesWhatAnInitOpLeftOut) {

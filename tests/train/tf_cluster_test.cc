@@ -7,7 +7,7 @@
 
 #include <set>
 
-#include "tests/support/child_process.h"
+#include "tests/support/held_ports.h"
 #include "tutti/ops/array.h"
 #include "tutti/ops/builders.h"
 #include "tutti/ops/math.h"
@@ -117,7 +117,7 @@ TEST(TFCluster, AFailedStartLeavesNothing) {
 }
 
 TEST(TFCluster, TasksOfOtherProcessesAreJoinedByAddress) {
-  const std::vector<int> ports = free_ports(2);
+  const HeldPorts ports(2);
   ClusterSpec spec;
   spec.set("ps", 0, str_cat("127.0.0.1:", ports[0]));
   spec.set("worker", 0, str_cat("127.0.0.1:", ports[1]));

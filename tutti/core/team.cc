@@ -1,9 +1,16 @@
 #include "tutti/core/team.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <optional>
+#include <utility>
 
 #include "tutti/core/flush_denormals.h"
 #include "tutti/core/status.h"
@@ -16,6 +23,20 @@ namespace {
 // want, helpers poll much less.
 constexpr int kMaxSpins = 8000;
 constexpr int kMinSpins = 128;
+
+using Nanoseconds = std::chrono::nanoseconds;
+using Clock = std::chrono::steady_clock;
+
+// A helper that had to wait so long for a core, since it was last woken, came too late for most loops.
+constexpr std::chrono::microseconds kLate{50};
+// When more than half of the last wake-ups were late, cores are wanted by others, and helpers only take from those:
+// they are not woken for a while, which doubles each time. (Two parameter servers and two workers on two cores, two
+// threads each: a fifth of the processor time of a step went into helping.)
+constexpr int kCrowded = 128;  // of 256
+constexpr int kQuiet = 32;
+constexpr int kAfterRest = 96;
+constexpr std::chrono::milliseconds kFirstRest{10};
+constexpr std::chrono::milliseconds kMostRest{640};
 
 void pause_briefly() {
 #if defined(__x86_64__)
@@ -32,17 +53,73 @@ long count_preemptions() {
   return usage.ru_nivcsw;
 }
 
+// How long the calling thread, which made it, was ready to run and had no core. Nothing where the system does not say.
+class DelayCounter {
+ public:
+  DelayCounter() : fd_(::open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC)) {}
+  ~DelayCounter() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  DelayCounter(const DelayCounter&) = delete;
+  DelayCounter& operator=(const DelayCounter&) = delete;
+
+  // "time on a core, time without one, turns"
+  std::optional<Nanoseconds> read() const {
+    char text[96];
+    const ssize_t size = fd_ >= 0 ? ::pread(fd_, text, sizeof text - 1, 0) : -1;
+    if (size <= 0) return std::nullopt;
+    text[size] = '\0';
+    const char* second = std::strchr(text, ' ');
+    if (second == nullptr) return std::nullopt;
+    return Nanoseconds(std::strtoll(second, nullptr, 10));
+  }
+
+ private:
+  const int fd_;
+};
+
+// Whether helping is of use, or the cores are wanted by others.
+class Crowd {
+ public:
+  // The helper was woken and has helped, or came too late. Gives how long it is not to be woken again.
+  Nanoseconds woken() {
+    const std::optional<Nanoseconds> now = delays_.read();
+    if (!now) return Nanoseconds(0);
+    const bool late = last_ && *now - *last_ > kLate;
+    last_ = now;
+    crowded_ += ((late ? 256 : 0) - crowded_) / 8;
+    if (crowded_ < kQuiet) rest_ = kFirstRest;
+    if (crowded_ <= kCrowded) return Nanoseconds(0);
+    crowded_ = kAfterRest;
+    return std::exchange(rest_, std::min<Nanoseconds>(2 * rest_, kMostRest));
+  }
+  // What it waits for while it rests does not count.
+  void rested() { last_ = delays_.read(); }
+
+ private:
+  const DelayCounter delays_;
+  std::optional<Nanoseconds> last_ = delays_.read();
+  int crowded_ = 0;  // of 256 wake-ups, how many were late
+  Nanoseconds rest_ = kFirstRest;
+};
+
 }  // namespace
 
-// How long a helper polls: the system takes its core away when others want it.
+// How long a helper polls: the system takes its core away when others want it. And when it is not to be woken at all.
 struct Team::Patience {
   int spins = kMaxSpins;
   long preemptions = count_preemptions();
+  Crowd crowd;
+  bool woken = false;    // since it was renewed
+  bool in_vain = false;  // likewise, when there was nothing left to do
+  Nanoseconds rest{0};
 
   void renew() {
     const long now = count_preemptions();
     spins = now != preemptions ? kMinSpins : std::min(kMaxSpins, 2 * spins);
     preemptions = now;
+    if (std::exchange(woken, false)) rest = crowd.woken();
+    if (std::exchange(in_vain, false) || rest.count() > 0) spins = 1;
   }
 };
 
@@ -133,12 +210,18 @@ Team::Loop* Team::wait_for_loop(Patience& patience) {
   for (; spins > 0 && open_loops_.load(std::memory_order_acquire) == 0; --spins) pause_briefly();
   MutexLock lock(mu_);
   Loop* loop = enter_loop();
-  while (loop == nullptr && spins == 0 && !stopping_) {
-    ++sleeping_;
-    loop_added_.wait(mu_);
-    --sleeping_;
-    loop = enter_loop();
+  if (loop != nullptr || spins > 0 || stopping_) return loop;
+  if (patience.rest.count() > 0) {
+    loop_added_.wait_until(mu_, Clock::now() + std::exchange(patience.rest, Nanoseconds(0)));
+    patience.crowd.rested();
+    return enter_loop();
   }
+  ++sleeping_;
+  loop_added_.wait(mu_);
+  --sleeping_;
+  patience.woken = true;
+  loop = enter_loop();
+  patience.in_vain = loop == nullptr;
   return loop;
 }
 

@@ -123,6 +123,7 @@ RemoteSessionOptions remote_session_options(const std::string& target, const Con
   remote.config.operation_timeout = options.operation_timeout;
   remote.config.isolate_session_state = options.isolate_session_state;
   remote.create_timeout = options.create_timeout;
+  remote.create_cancellation = options.cancellation;
   remote.target = target;
   remote.wait_for_ready = options.wait_for_ready;
   remote.clock = clock;

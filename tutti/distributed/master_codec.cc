@@ -116,7 +116,10 @@ void callable_fields(F& f, Message& m) {
   f.field(2, "fetch", m.signature.fetches);
   f.field(3, "target", m.signature.targets);
   f.message(4, "run_options", "RunOptions", [&m](auto& inner) { fields(inner, m.options); });
-  f.refused(5, "tensor_connection");
+  f.repeated(5, "tensor_connection", "TensorConnection", m.signature.connections, [](auto& inner, auto& connection) {
+    inner.field(1, "from_tensor", connection.from);
+    inner.field(2, "to_tensor", connection.to);
+  });
 }
 
 template <typename F>

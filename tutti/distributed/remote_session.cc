@@ -145,9 +145,11 @@ class RemoteSession : public Session {
   CallOptions call_options(Running& running, std::chrono::milliseconds timeout) const;
   Result<std::shared_ptr<Running>> begin(Cancellation* caller);
   void end(const std::shared_ptr<Running>& running);
-  // Makes one call and waits for it. `retry`: it may be repeated, being recognised by its request id.
+  // Makes one call and waits for it. `retry`: it may be repeated, being recognised by its request id. `caller`: may end
+  // it; null: only close() does.
   template <typename T>
-  Result<T> call(bool retry, std::chrono::milliseconds timeout, typename RetryingCall<T>::Call make);
+  Result<T> call(bool retry, std::chrono::milliseconds timeout, typename RetryingCall<T>::Call make,
+                 Cancellation* caller = nullptr);
   Status send_graph();
   // `waiter`: who sleeps until `done`; null: nobody.
   void start(CallableId callable, std::vector<Tensor> feeds, const RunOptions& options, const void* waiter, Done done);
@@ -209,8 +211,9 @@ void RemoteSession::end(const std::shared_ptr<Running>& running) {
 }
 
 template <typename T>
-Result<T> RemoteSession::call(bool retry, std::chrono::milliseconds timeout, typename RetryingCall<T>::Call make) {
-  TUTTI_ASSIGN_OR_RETURN(std::shared_ptr<Running> running, begin(nullptr));
+Result<T> RemoteSession::call(bool retry, std::chrono::milliseconds timeout, typename RetryingCall<T>::Call make,
+                              Cancellation* caller) {
+  TUTTI_ASSIGN_OR_RETURN(std::shared_ptr<Running> running, begin(caller));
   Waiter<T> waiter;
   const CallOptions options = call_options(*running, timeout);
   if (retry) {
@@ -219,6 +222,7 @@ Result<T> RemoteSession::call(bool retry, std::chrono::milliseconds timeout, typ
     make(options, waiter.done());
   }
   Result<T> reply = waiter.wait();
+  running->watch.stop();
   end(running);
   return reply;
 }
@@ -231,7 +235,8 @@ Status RemoteSession::create() {
         options.wait_for_ready = options_.wait_for_ready;
         master_->create_session({.graph_def = {}, .config = options_.config, .target = options_.target}, options,
                                 std::move(done));
-      });
+      },
+      options_.create_cancellation);
   if (!reply.ok()) return reply.status();
   handle_ = reply->session_handle;
   MutexLock lock(graph_mu_);

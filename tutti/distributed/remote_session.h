@@ -16,6 +16,7 @@ struct RemoteSessionOptions {
   std::string target;  // as the user wrote it
   bool wait_for_ready = true;
   std::chrono::milliseconds create_timeout{0};  // of waiting for the cluster; 0: as config.operation_timeout
+  Cancellation* create_cancellation = nullptr;  // of the same; null: nothing ends it. Outlives make_remote_session
   Clock* clock = nullptr;                       // null: the machine's time
   // Where a thread that waits for a step may help with what ends it, as ShmTransport::help; null: it sleeps.
   std::function<void(const void* waiter, const std::atomic<bool>& done, std::chrono::nanoseconds patience)> help;

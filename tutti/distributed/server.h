@@ -15,6 +15,8 @@
 
 namespace tutti {
 
+class Cancellation;
+
 struct ServerOptions {
   ClusterSpec cluster;
   std::string job;  // may be empty when the cluster has one job
@@ -47,6 +49,8 @@ struct ConnectOptions {
   bool wait_for_ready = true;
   SecurityOptions security;
   bool shared_memory = true;
+  // Ends the wait for the cluster, with its cause; null: nothing does. Outlives the call of connect.
+  Cancellation* cancellation = nullptr;
 };
 
 // Thread-safe.

@@ -17,6 +17,7 @@ class Extractor {
 
   Result<FunctionBody> run(const Graph& graph, const Signature& signature) {
     TUTTI_RETURN_IF_ERROR(find_ends(graph, signature));
+    TUTTI_RETURN_IF_ERROR(find_connections(graph, signature));
     collect();
     TUTTI_RETURN_IF_ERROR(copy());
     TUTTI_RETURN_IF_ERROR(add_args());
@@ -28,7 +29,9 @@ class Extractor {
       if (seen.insert(copied).second) body_.targets.push_back(copied);
     }
     // Shapes were worked out from values, and feeds may give others.
-    if (feeds_values_) body_.graph->reinfer_shapes();
+    if (replaces_values_) body_.graph->reinfer_shapes();
+    if (!connected_.empty())
+      TUTTI_RETURN_IF_ERROR(body_.graph->topological_order().status().with_context("connection"));
     return std::move(body_);
   }
 
@@ -41,7 +44,7 @@ class Extractor {
         return invalid_argument("feed: tensor \"", printable(name), "\" is fed twice");
       }
       feeds_.push_back(*feed);
-      feeds_values_ = feeds_values_ || feed->node->op_name() != "Placeholder";
+      replaces_values_ = replaces_values_ || feed->node->op_name() != "Placeholder";
     }
     for (const std::string& name : signature.fetches) {
       Result<Output> fetch = graph.find_output(name);
@@ -52,6 +55,29 @@ class Extractor {
       Node* node = graph.find(name);
       if (node == nullptr) return not_found("target \"", printable(name), "\": the graph has no such node");
       targets_.push_back(node);
+    }
+    return {};
+  }
+
+  Status find_connections(const Graph& graph, const Signature& signature) {
+    for (const auto& [from, to] : signature.connections) {
+      Result<Output> source = graph.find_output(from);
+      if (!source.ok()) return source.status().with_context("connection");
+      Result<Output> replaced = graph.find_output(to);
+      if (!replaced.ok()) return replaced.status().with_context("connection");
+      if (source->dtype() != replaced->dtype()) {
+        return invalid_argument("connection: tensor \"", printable(from), "\" is ", dtype_name(source->dtype()),
+                                ", tensor \"", printable(to), "\" is ", dtype_name(replaced->dtype()));
+      }
+      if (args_.contains(*replaced) || !connected_.try_emplace(*replaced, *source).second) {
+        return invalid_argument("connection: tensor \"", printable(to), "\" is given two values");
+      }
+      replaces_values_ = true;
+    }
+    for (const auto& [from, to] : signature.connections) {
+      if (connected_.contains(*graph.find_output(from))) {
+        return invalid_argument("connection: tensor \"", printable(from), "\" is at both ends of connections");
+      }
     }
     return {};
   }
@@ -70,7 +96,15 @@ class Extractor {
     return {};
   }
 
-  // A fed placeholder does not run: who waits for it waits for the feed.
+  Output source_of(Output output) const {
+    auto it = connected_.find(output);
+    return it == connected_.end() ? output : it->second;
+  }
+
+  // A placeholder that is fed or connected does not run: who waits for it waits for what it is given.
+  Node* waited_for(Node* node) const {
+    return node->inputs().empty() && node->num_outputs() == 1 ? source_of(node->output()).node : node;
+  }
   bool is_fed_source(Node* node) const {
     return node->inputs().empty() && node->num_outputs() == 1 && args_.contains(node->output());
   }
@@ -81,16 +115,18 @@ class Extractor {
     auto reach = [&](Node* node) {
       if (!is_fed_source(node) && seen.insert(node).second) part_.push_back(node);
     };
-    for (const Output& fetch : fetches_) {
-      if (!args_.contains(fetch)) reach(fetch.node);
-    }
-    for (Node* target : targets_) reach(target);
+    auto reach_value = [&](Output output) {
+      output = source_of(output);
+      if (!args_.contains(output)) reach(output.node);
+    };
+    for (const Output& fetch : fetches_) reach_value(fetch);
+    for (Node* target : targets_) reach(waited_for(target));
     for (std::size_t i = 0; i < part_.size(); ++i) {
       Node* node = part_[i];
       for (const Output& input : node->inputs()) {
-        if (input && !args_.contains(input)) reach(input.node);
+        if (input) reach_value(input);
       }
-      for (Node* before : node->control_inputs()) reach(before);
+      for (Node* before : node->control_inputs()) reach(waited_for(before));
     }
     std::sort(part_.begin(), part_.end(), [](const Node* a, const Node* b) { return a->id() < b->id(); });
   }
@@ -102,9 +138,13 @@ class Extractor {
     return {};
   }
 
-  Node* copy_of(Node* node) const { return is_fed_source(node) ? args_.at(node->output()) : copies_.at(node); }
+  Node* copy_of(Node* node) const {
+    node = waited_for(node);
+    return is_fed_source(node) ? args_.at(node->output()) : copies_.at(node);
+  }
 
   Output value_of(Output output) const {
+    output = source_of(output);
     if (auto it = args_.find(output); it != args_.end()) return it->second->output();
     return {copy_of(output.node), output.index};
   }
@@ -142,7 +182,8 @@ class Extractor {
   std::unordered_map<Output, Node*, OutputHash> args_;  // by fed output; null before add_args
   std::vector<Node*> part_;
   std::unordered_map<Node*, Node*> copies_;
-  bool feeds_values_ = false;
+  std::unordered_map<Output, Output, OutputHash> connected_;  // by what is replaced
+  bool replaces_values_ = false;
 };
 
 }  // namespace

@@ -82,6 +82,8 @@ void register_all_ops(OpTable& table) {
   register_decomposition_ops(table);
   register_optional_ops(table);
   register_queue_ops(table);
+  register_staging_ops(table);
+  register_client_function_ops(table);
   register_checkpoint_ops(table);
   register_file_ops(table);
   register_accumulator_ops(table);

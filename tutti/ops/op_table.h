@@ -83,6 +83,8 @@ void register_function_ops(OpTable& ops);      // If, While, Case, PartitionedCa
 void register_list_ops(OpTable& ops);          // TensorList*, Stack*
 void register_optional_ops(OpTable& ops);      // what gradients of branches pass around
 void register_queue_ops(OpTable& ops);
+void register_staging_ops(OpTable& ops);
+void register_client_function_ops(OpTable& ops);
 void register_accumulator_ops(OpTable& ops);  // gradients of many workers, taken as one
 void register_table_ops(OpTable& ops);        // lookup tables
 void register_table_file_ops(OpTable& ops);   // lookup tables filled from files

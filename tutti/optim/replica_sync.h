@@ -32,6 +32,9 @@ class ReplicaSync {
   // Gives `train`. Variables without a gradient are left alone. Errors: no gradient at all; a second call.
   Node* apply_gradients(const std::vector<GradientAndVariable>& gradients, const Var& global_step);
 
+  // Of this worker, as its options have it; may be empty.
+  virtual const std::string& worker() const = 0;
+
   // --- After apply_gradients; kFailedPrecondition before. ---
   Node* train() const { return built().train; }
   Node* chief_init() const { return built().chief_init; }

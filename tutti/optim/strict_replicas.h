@@ -50,6 +50,7 @@ class StrictReplicas : public ReplicaSync {
   Output claim() const { return claim_.read(); }
   // What it will compute in the one after. After apply_gradients.
   Output next_claim() const;
+  const std::string& worker() const override { return options_.worker; }
   // There are no tokens: a node that does nothing.
   Node* init_tokens(int num_tokens = -1) override;
 

@@ -42,6 +42,7 @@ class SyncReplicas : public ReplicaSync {
   // Errors: kInvalidArgument for numbers of replicas that are not positive.
   SyncReplicas(Optimizer& optimizer, SyncReplicasOptions options);
 
+  const std::string& worker() const override { return options_.worker; }
   Node* init_tokens(int num_tokens = -1) override;
   // After apply_gradients.
   const Var& local_step() const;

@@ -1,6 +1,7 @@
 #include "tutti/train/checkpoint_manager.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "tutti/io/paths.h"
 #include "tutti/train/internal/checkpoint_writer.h"
@@ -65,7 +66,7 @@ void CheckpointManager::recover() {
     writer.set_last_preserved(now - 1);
     return;
   }
-  latest_ = state->model_checkpoint_path;
+  recovered_ = state->model_checkpoint_path;
   const double preserved = std::min(state->last_preserved_timestamp, now);
   writer.set_last_preserved(preserved);
   std::vector<Saver::TimedPath> kept;
@@ -90,6 +91,17 @@ std::int64_t CheckpointManager::steps(Session& session) const {
                                "\" is no whole number: ", value.to_string()));
 }
 
+void CheckpointManager::wait() {
+  const Status written = saver_.try_wait();
+  if (!written.ok()) last_step_ = step_before_;  // the next save is not too soon after one that is none
+  throw_if_error(written);
+}
+
+std::string CheckpointManager::latest_checkpoint() const {
+  const std::string published = saver_.writer().published();
+  return published.empty() ? recovered_ : published;
+}
+
 std::optional<std::string> CheckpointManager::save(Session& session, std::optional<std::int64_t> number,
                                                    bool check_interval) {
   std::optional<std::int64_t> step;
@@ -98,20 +110,20 @@ std::optional<std::string> CheckpointManager::save(Session& session, std::option
       *step < *last_step_ + options_.checkpoint_interval) {
     return {};
   }
+  wait();
   const std::int64_t chosen = number.value_or(next_number_);
   const std::string path = saver_.save(session, str_cat(options_.directory, "/", options_.checkpoint_name), chosen);
   if (path.empty()) return {};
-  latest_ = path;
   next_number_ = std::max(next_number_, chosen + 1);
-  last_step_ = step;
+  step_before_ = std::exchange(last_step_, step);
   return path;
 }
 
 std::optional<std::string> CheckpointManager::restore_or_initialize(Session& session) {
-  if (!latest_.empty()) {
-    saver_.restore(session, latest_);
+  if (const std::string latest = latest_checkpoint(); !latest.empty()) {
+    saver_.restore(session, latest);
     if (options_.step_counter) last_step_ = steps(session);
-    return latest_;
+    return latest;
   }
   if (options_.init_fn) options_.init_fn(session);
   return {};

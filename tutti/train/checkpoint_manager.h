@@ -46,11 +46,11 @@ class CheckpointManager {
   std::optional<std::string> restore_or_initialize(Session& session);
   void restore(Session& session, const std::string& path) { saver_.restore(session, path); }
   // See Saver.
-  void wait() { saver_.wait(); }
+  void wait();
   void close() { saver_.close(); }
 
-  // Empty when there is none.
-  const std::string& latest_checkpoint() const { return latest_; }
+  // The newest that is whole, so not one that is still being written in the background. Empty when there is none.
+  std::string latest_checkpoint() const;
   // Oldest first, without those that are kept for good.
   std::vector<std::string> checkpoints() const { return saver_.last_checkpoints(); }
   const std::string& directory() const { return options_.directory; }
@@ -63,9 +63,10 @@ class CheckpointManager {
 
   const CheckpointManagerOptions options_;
   Saver saver_;
-  std::string latest_;
+  std::string recovered_;  // the newest of an earlier run
   std::int64_t next_number_ = 1;
-  std::optional<std::int64_t> last_step_;  // at the last save or restore
+  std::optional<std::int64_t> last_step_;    // at the last save or restore
+  std::optional<std::int64_t> step_before_;  // at the one before, should the last save fail
 };
 
 }  // namespace tutti

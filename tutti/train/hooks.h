@@ -80,7 +80,9 @@ class RunContext {
 //   after_create_session      for each session: the first one, and again after each recovery
 //   before_run, after_run     around each step; not after_run when the step failed
 //   end                       once, while the session is still open; not when an error ends the job
-//   after_close_session       for each session: it is closed and about to go, so what still uses it must be waited
+//   failed                    then instead, with that error, when there is a session (it may be broken). Must not
+//   throw. after_close_session       for each session: it is closed and about to go, so what still uses it must be
+//   waited
 //                             for. Must not throw.
 //
 // A hook may throw Error: kAborted and kUnavailable make the session recover, others end the job. One hook serves one
@@ -94,6 +96,7 @@ class SessionRunHook {
   virtual std::optional<RunArgs> before_run(RunContext& /*context*/) { return std::nullopt; }
   virtual void after_run(RunContext& /*context*/, const RunValues& /*values*/) {}
   virtual void end(Session& /*session*/) {}
+  virtual void failed(Session& /*session*/, const Status& /*error*/) {}
   virtual void after_close_session(Session& /*session*/) {}
 };
 

@@ -46,10 +46,13 @@ class MonitoredSession::Impl {
         last_run_ = LastRun::kFailed;  // until it is known that it did not
         auto value = step(*live_);
         last_run_ = LastRun::kFine;
+        failure_ = {};
         failing_since_.reset();
         return value;
       } catch (const Error& error) {
-        if (!recover_from(error.status())) throw;
+        if (recover_from(error.status())) continue;
+        failure_ = error.status();
+        throw;
       }
     }
   }
@@ -68,6 +71,7 @@ class MonitoredSession::Impl {
   void end_quietly();
 
   void request_stop() { stop_requested_ = true; }
+  void note_failure(const Status& error) { failure_ = error; }
   bool closed() const { return closed_; }
   Graph& graph() { return graph_; }
   int sessions_created() const { return created_; }
@@ -82,7 +86,9 @@ class MonitoredSession::Impl {
   void lose(const Status& cause);
   bool may_lose_again(const Status& cause);
   void retire();
+  void forget_ended();
   void end_hooks();
+  void fail_hooks();
   void after_close(LiveSession& live);
   Status stop_live();
   void say_stragglers(const std::vector<std::string>& names);
@@ -100,11 +106,12 @@ class MonitoredSession::Impl {
   bool closed_ = false;
   bool stop_requested_ = false;
   enum class LastRun { kFine, kInputEnded, kFailed } last_run_ = LastRun::kFine;
+  Status failure_;                          // what the last run that failed did so with, where that was an Error
   std::optional<TimePoint> failing_since_;  // the first of the steps that lost their sessions, one after the other
   internal::Backoff failing_pause_;
   int created_ = 0;
   int frozen_at_ = -1;  // nodes with this id or a higher one are not the session's
-  // Sessions that were lost, with threads that have not ended yet.
+  // Sessions that were lost or closed, with threads that have not ended yet: they go when those have.
   std::vector<std::unique_ptr<LiveSession>> retired_;
   std::unique_ptr<LiveSession> live_;  // null: lost, or closed
 };
@@ -165,7 +172,7 @@ bool MonitoredSession::Impl::recover_from(const Status& status) {
     return true;
   }
   if (cause.code() == Code::kOutOfRange) last_run_ = LastRun::kInputEnded;
-  throw_if_error(first);
+  if (!first.ok()) throw_error(failure_ = first);
   return false;
 }
 
@@ -190,8 +197,12 @@ void MonitoredSession::Impl::lose(const Status& cause) {
   retire();
 }
 
-void MonitoredSession::Impl::retire() {
+void MonitoredSession::Impl::forget_ended() {
   std::erase_if(retired_, [](const auto& old) { return old->coordinator().running().empty(); });
+}
+
+void MonitoredSession::Impl::retire() {
+  forget_ended();
   std::vector<std::string> stragglers;
   live_->abandon(grace(), &stragglers);
   after_close(*live_);
@@ -212,7 +223,7 @@ bool MonitoredSession::Impl::should_stop() {
   if (error.ok()) return live_->coordinator().should_stop();
   if (!recovers_ || !is_preemption(error)) {
     last_run_ = error.code() == Code::kOutOfRange ? LastRun::kInputEnded : LastRun::kFailed;
-    throw_error(error);
+    throw_error(failure_ = error);
   }
   lose(error);
   return false;
@@ -232,6 +243,13 @@ void MonitoredSession::Impl::end_hooks() {
   throw_if_error(first);
 }
 
+void MonitoredSession::Impl::fail_hooks() {
+  if (live_ == nullptr) return;
+  // What passes through a destructor cannot be looked at.
+  const Status error = failure_.ok() ? Status(Code::kUnknown, "an exception ended the program's loop") : failure_;
+  for (const Hook& hook : options_.hooks) hook->failed(live_->session(), error);
+}
+
 void MonitoredSession::Impl::after_close(LiveSession& live) {
   for (const Hook& hook : options_.hooks) hook->after_close_session(live.session());
 }
@@ -242,6 +260,7 @@ Status MonitoredSession::Impl::stop_live() {
   Status error = live_->stop(grace(), &stragglers);
   after_close(*live_);
   say_stragglers(stragglers);
+  if (!stragglers.empty()) retired_.push_back(std::move(live_));
   live_.reset();
   return error;
 }
@@ -258,7 +277,7 @@ void MonitoredSession::Impl::close() {
   const Status stopped = stop_live();
   // The end of a thread's input was told to the loop already, and is no error.
   if (last_run_ != LastRun::kInputEnded || stopped.code() != Code::kOutOfRange) first.update(stopped);
-  retired_.clear();
+  forget_ended();
   events_.flush();
   throw_if_error(first);
 }
@@ -270,7 +289,11 @@ void MonitoredSession::Impl::end_quietly() {
   // The end of the input leaves loops as an exception too, and yet all is well.
   const bool clean = last_run_ == LastRun::kInputEnded || (last_run_ == LastRun::kFine && !unwinding);
   try {
-    if (clean) end_hooks();
+    if (clean) {
+      end_hooks();
+    } else {
+      fail_hooks();
+    }
   } catch (...) {
     error = current_error();
   }
@@ -312,7 +335,10 @@ void MonitoredSession::loop(const std::function<void()>& body) {
   try {
     while (!should_stop()) body();
   } catch (const Error& error) {
-    if (error.code() != Code::kOutOfRange) throw;
+    if (error.code() != Code::kOutOfRange) {
+      impl_->note_failure(error.status());
+      throw;
+    }
   }
   if (!closed()) close();
 }

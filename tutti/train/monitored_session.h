@@ -17,7 +17,8 @@ namespace tutti {
 
 struct MonitoredSessionOptions {
   std::vector<Hook> hooks = {};
-  // For threads (of queue runners and hooks) to end at close().
+  // For threads (of queue runners and hooks) to end at close(), which then returns without them, saying who they are.
+  // The session's destructor waits for those that are still there: they use it.
   double stop_grace_period_secs = 120;
   // How long to try for a new session after one was lost, or a first one could not be made.
   double max_wait_secs = 7200;

@@ -101,6 +101,23 @@ void PSWorker::finish() noexcept {
   } catch (const Error&) {
     // Whoever wanted to know has called stop().
   }
+  wait_for_last_step();
+}
+
+// A step that has outlived its grace uses what is about to go.
+void PSWorker::wait_for_last_step() {
+  MutexLock lock(mu_);
+  if (state_ != State::kRunning) return;
+  options_.session.environment.say(
+      str_cat(name(), ": waiting for a step that has outlived the grace period of its stop"));
+  while (!coordinator_.running().empty()) {
+    try {
+      coordinator_.join({.stop_grace_period = std::chrono::hours(1)});
+    } catch (const Error&) {
+      // stop() has told.
+    }
+  }
+  state_ = State::kEnded;
 }
 
 }  // namespace tutti

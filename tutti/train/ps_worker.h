@@ -23,7 +23,8 @@ struct PSWorkerOptions {
   // The session: its master (empty: this task's own address in the cluster), scaffold, checkpoint, time limits. Its
   // environment's cancellation, where there is one, ends the worker too.
   SessionCreatorOptions session;
-  // What steps get to end by themselves when the worker is stopped, before kDeadlineExceeded.
+  // What steps get to end by themselves when the worker is stopped, before kDeadlineExceeded. The destructor waits for
+  // those that take longer all the same: they use the worker.
   Duration stop_grace_period = std::chrono::seconds(120);
 };
 
@@ -83,7 +84,7 @@ class PSWorker {
   // One step; `options` carry the cancellation that stop() uses. False: there is no other. What it throws ends the
   // worker: kOutOfRange, the end of the data, is no error.
   virtual bool step(Session& session, const RunOptions& options) = 0;
-  // stop() for destructors: drops errors.
+  // stop() for destructors: drops errors, and waits for the last step however long that takes.
   void finish() noexcept;
 
  private:
@@ -91,6 +92,7 @@ class PSWorker {
   void run_steps();
   // Waits for the steps and closes.
   void end();
+  void wait_for_last_step();
 
   const PSWorkerOptions options_;
   Graph graph_;

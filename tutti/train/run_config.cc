@@ -4,6 +4,7 @@
 #include <memory>
 #include <utility>
 
+#include "tutti/train/internal/saver_in.h"
 #include "tutti/train/saver.h"
 
 namespace tutti {
@@ -89,7 +90,8 @@ MonitoredTrainingSessionOptions RunConfig::session_options(Graph& graph) const {
   saver.sharded = true;
   saver.allow_empty = true;
   options.scaffold = std::make_shared<Scaffold>();
-  options.scaffold->saver = std::make_shared<Saver>(graph, saver);
+  options.scaffold->saver = internal::saver_in(environment, graph, saver);
+  options.environment = environment;
   return options;
 }
 

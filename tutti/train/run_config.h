@@ -25,6 +25,9 @@ struct RunConfig {
   double stop_grace_period_secs = 120;
   SessionSettings session_config = {};
 
+  // Time, files and the log, of the saver too.
+  Environment environment = {};
+
   // The task; a cluster without tasks is a program on its own.
   ClusterSpec cluster = {};
   std::string task_type = "";

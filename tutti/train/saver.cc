@@ -9,6 +9,7 @@
 #include "tutti/io/paths.h"
 #include "tutti/ops/slice_info.h"
 #include "tutti/train/checkpoint_reader.h"
+#include "tutti/train/internal/checkpoint_files.h"
 #include "tutti/train/internal/checkpoint_writer.h"
 #include "tutti/train/internal/kept_checkpoints.h"
 #include "tutti/train/internal/restore_check.h"
@@ -115,12 +116,20 @@ class Saver::Impl {
 
   internal::CheckpointWriter& writer() { return writer_; }
   FileSystem& files() { return fs_; }
+  const SaverOptions& options() const { return options_; }
   const SaverDef& names() const { return nodes_.names; }
 
  private:
   Status check_directory(const std::string& path);
   Feeds filename(const std::string& prefix) const {
     return {{TensorName(nodes_.names.filename_tensor), Tensor::scalar(prefix)}};
+  }
+  // Parts have another directory for each save: a task that is late with its part of an earlier attempt at the same
+  // step, which was given up, must not have it mixed in. `parts`: of nodes_.
+  Feeds filenames(const std::string& prefix, const std::string& parts) const {
+    Feeds feeds = filename(prefix);
+    if (!parts.empty()) feeds.emplace_back(TensorName(parts), Tensor::scalar(internal::unique_parts_suffix()));
+    return feeds;
   }
   static std::string saving(const internal::CheckpointWriter::Checkpoint& checkpoint) {
     return str_cat("Saver: saving \"", printable(checkpoint.path), "\"");
@@ -173,7 +182,7 @@ Result<std::string> Saver::Impl::save(Session& session, const std::string& prefi
 Status Saver::Impl::write(Session& session, const internal::CheckpointWriter::Checkpoint& checkpoint,
                           const std::string& tensor, const RunOptions& options) {
   const Status written = writer_.write(checkpoint, [&](const std::string& prefix) {
-    return session.try_run(filename(prefix), {tensor}, {}, options).status();
+    return session.try_run(filenames(prefix, nodes_.parts_tensor), {tensor}, {}, options).status();
   });
   return written.with_context(saving(checkpoint));
 }
@@ -198,7 +207,7 @@ Status Saver::Impl::save_in_background(Session& session, internal::CheckpointWri
   // The caller may take these away when save() has returned.
   options.metadata = nullptr;
   options.cancellation = nullptr;
-  session.run_async(filename(*prefix), {nodes_.write_tensor}, {nodes_.let_go}, options,
+  session.run_async(filenames(*prefix, nodes_.write_parts_tensor), {nodes_.write_tensor}, {nodes_.let_go}, options,
                     [written](Status status, const std::vector<Tensor>&) { written->set_value(std::move(status)); });
   return {};
 }
@@ -272,7 +281,7 @@ Saver::Saver(Graph& graph, SaverOptions options)
     : impl_(std::make_unique<Impl>(graph, std::move(options), internal::KeptCheckpoints::Rule::kSaver)) {}
 Saver::Saver(ForManager, Graph& graph, SaverOptions options)
     : impl_(std::make_unique<Impl>(graph, std::move(options), internal::KeptCheckpoints::Rule::kManager)) {}
-internal::CheckpointWriter& Saver::writer() { return impl_->writer(); }
+internal::CheckpointWriter& Saver::writer() const { return impl_->writer(); }
 Saver::~Saver() { (void)impl_->close(); }
 
 std::string Saver::save(Session& session, const std::string& prefix, std::optional<std::int64_t> global_step,
@@ -315,6 +324,7 @@ void Saver::recover_last_checkpoints(const std::vector<std::string>& paths) {
   set_last_checkpoints_with_time(std::move(timed));
 }
 
+const std::string& Saver::latest_filename() const { return impl_->options().latest_filename; }
 const SaverDef& Saver::saver_def() const { return impl_->names(); }
 std::string Saver::export_meta_graph() const { return impl_->meta_graph(); }
 

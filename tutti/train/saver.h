@@ -132,6 +132,8 @@ class Saver {
   // The same with the times of the files; those that are gone are left out.
   void recover_last_checkpoints(const std::vector<std::string>& paths);
 
+  // SaverOptions::latest_filename.
+  const std::string& latest_filename() const;
   // Names of the nodes, as TensorFlow's SaverDef has them. Empty without variables.
   const SaverDef& saver_def() const;
   // The bytes of a MetaGraphDef: the graph as it is now, its collections of variables, this saver.
@@ -141,7 +143,7 @@ class Saver {
   friend class CheckpointManager;
   struct ForManager {};  // who keeps by another rule
   Saver(ForManager, Graph& graph, SaverOptions options);
-  internal::CheckpointWriter& writer();
+  internal::CheckpointWriter& writer() const;
 
   class Impl;
   const std::unique_ptr<Impl> impl_;

@@ -9,6 +9,7 @@
 #include "tutti/ops/builders.h"
 #include "tutti/ops/state.h"
 #include "tutti/train/environment.h"
+#include "tutti/train/internal/saver_in.h"
 #include "tutti/train/saver.h"
 #include "tutti/train/uninitialized.h"
 
@@ -51,23 +52,12 @@ Node* default_local_init(Graph& graph) {
   return group(graph, initializers, "local_init");
 }
 
-// With the clock that it needs.
-struct TimedSaver {
-  TimedSaver(Graph& graph, const SaverOptions& options, std::shared_ptr<Clock> time)
-      : clock(std::move(time)), saver(graph, options) {}
-  std::shared_ptr<Clock> clock;
-  Saver saver;
-};
-
 std::shared_ptr<Saver> default_saver(Graph& graph, bool in_background, const Environment& environment) {
   SaverOptions options;
   options.sharded = true;
   options.allow_empty = true;
   options.save_in_background = in_background;
-  options.files = environment.files;
-  options.clock = environment.clock.get();
-  auto made = std::make_shared<TimedSaver>(graph, options, environment.clock);
-  return {made, &made->saver};
+  return internal::saver_in(environment, graph, options);
 }
 
 std::vector<Var> all_variables(Graph& graph) {

@@ -57,6 +57,7 @@ std::unique_ptr<Session> SessionManager::open(Duration limit) {
   if (limit != kNoLimit && config.cluster.create_timeout.count() == 0) {
     config.cluster.create_timeout = std::chrono::ceil<std::chrono::milliseconds>(limit);
   }
+  config.cluster.cancellation = environment_.cancellation;
   return open_session(options_.master, graph_, config).value_or_throw();
 }
 
@@ -91,7 +92,8 @@ std::string SessionManager::find_checkpoint(const PrepareOptions& options) {
   bool said = false;
   while (true) {
     const std::optional<std::string> path =
-        latest_checkpoint(*environment_.files, options.checkpoint_dir).value_or_throw();
+        latest_checkpoint(*environment_.files, options.checkpoint_dir, options.saver->latest_filename())
+            .value_or_throw();
     const Duration pause = backoff.next();
     if (path || !options.wait_for_checkpoint || !countdown.has(pause)) return path.value_or("");
     if (!said) environment_.say(str_cat("Waiting for a checkpoint in ", options.checkpoint_dir, "."));
@@ -114,7 +116,9 @@ std::unique_ptr<Session> SessionManager::restore(const PrepareOptions& options, 
   options.saver->restore(*session, path, run_options(kNoLimit));
   // Those of the run before are now this saver's to delete when their time comes.
   if (options.checkpoint_path.empty()) {
-    const auto state = read_checkpoint_state(*environment_.files, options.checkpoint_dir).value_or_throw();
+    const auto state =
+        read_checkpoint_state(*environment_.files, options.checkpoint_dir, options.saver->latest_filename())
+            .value_or_throw();
     if (state) options.saver->recover_last_checkpoints(state->all_model_checkpoint_paths);
   }
   *restored = true;

@@ -6,6 +6,7 @@
 
 #include "tutti/core/cancellation.h"
 #include "tutti/train/coordinator.h"
+#include "tutti/train/internal/preemption.h"
 
 namespace tutti {
 
@@ -68,11 +69,14 @@ class SyncReplicasHook::Applying {
 SyncReplicasHook::SyncReplicasHook(ReplicaSync& sync, bool is_chief, int num_tokens)
     : sync_(sync), is_chief_(is_chief), num_tokens_(num_tokens) {}
 
-void SyncReplicasHook::begin(HookContext& /*context*/) {
+void SyncReplicasHook::begin(HookContext& context) {
   ready_ = sync_.ready_for_local_init().name();
   local_init_ = (is_chief_ ? sync_.chief_init() : sync_.local_step_init())->name();
   if (sync_.presence() != nullptr) presence_ = sync_.presence()->name();
+  notice_.build(context.graph);
+  clock_ = &context.clock;
   if (!is_chief_) return;
+  chief_ = sync_.worker();
   init_tokens_ = sync_.init_tokens(num_tokens_)->name();
   apply_ = sync_.sync()->name();
   cancel_ = sync_.cancel()->name();
@@ -82,16 +86,44 @@ void SyncReplicasHook::begin(HookContext& /*context*/) {
 void SyncReplicasHook::after_create_session(Session& session, Coordinator& coordinator) {
   check_ready(session, ready_, local_init_);
   if (!presence_.empty()) attend(session, presence_);
-  session.run({local_init_});
-  if (!is_chief_) return;
-  session.run({init_tokens_});
+  if (is_chief_) {
+    notice_.prepare(session);
+    session.run({local_init_});
+    session.run({init_tokens_});
+    start_applying(session, coordinator);
+    return;
+  }
+  // Before the wait for the chief that initialising may be.
+  notice_.watch(session, coordinator);
+  const Status begun = session.try_run({}, {}, {local_init_}).status();
+  if (begun.code() == Code::kOutOfRange) return coordinator.request_stop();  // there is nothing left to do
+  if (!begun.ok()) throw_if_error(coordinator.requested_error());
+  throw_if_error(begun);
+}
+
+void SyncReplicasHook::start_applying(Session& session, Coordinator& coordinator) {
   applying_ = std::make_shared<Applying>(apply_, interrupt_);
-  coordinator.start_thread("SyncReplicas",
-                           [&session, &coordinator, applying = applying_] { applying->run(session, coordinator); });
+  const auto tell = [notice = notice_, clock = clock_, chief = chief_, &session](const Status& error) {
+    if (!internal::is_preemption(error)) notice.post(session, *clock, chief, error);
+  };
+  coordinator.start_thread("SyncReplicas", [&session, &coordinator, applying = applying_, tell] {
+    try {
+      applying->run(session, coordinator);
+    } catch (const Error& error) {
+      tell(error.status());
+      coordinator.request_stop(error.status());
+      // The chief's own step waits for gradients that nobody applies any more.
+      static_cast<void>(session.close());
+    }
+  });
   coordinator.start_thread("SyncReplicasStop", [&session, &coordinator, applying = applying_] {
     coordinator.wait_for_stop();
     applying->stop(session);
   });
+}
+
+void SyncReplicasHook::failed(Session& session, const Status& error) {
+  if (is_chief_ && applying_) notice_.post(session, *clock_, chief_, error);
 }
 
 void SyncReplicasHook::end(Session& session) {

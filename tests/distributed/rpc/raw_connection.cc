@@ -106,13 +106,6 @@ bool RawConnection::wait_closed() {
   return false;
 }
 
-int free_port() {
-  const int fd = bound_socket();
-  const int port = bound_port(fd);
-  close(fd);
-  return port;
-}
-
 std::string http2_hello() { return "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + http2_frame(4, 0, 0, {}); }
 
 std::string http2_call(std::uint32_t stream, std::string_view method, std::string_view message) {

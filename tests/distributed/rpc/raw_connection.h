@@ -31,9 +31,6 @@ class RawConnection {
   int fd_ = -1;
 };
 
-// A port where nobody listens. Somebody may, later.
-int free_port();
-
 // The bytes of HTTP/2 that begin a connection.
 std::string http2_hello();
 // A whole unary call. The message may have up to 16,000 bytes.

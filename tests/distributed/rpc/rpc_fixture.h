@@ -49,6 +49,10 @@ class WaitingHandler : public CallHandler {
     }
     return true;
   }
+  std::size_t num_calls() {
+    MutexLock lock(mu_);
+    return replies_.size();
+  }
   void answer_all(const Status& status = {}) {
     std::vector<Reply> replies;
     {

@@ -12,6 +12,7 @@
 #include "raw_connection.h"
 #include "rpc_fixture.h"
 #include "temporary_directory.h"
+#include "tests/support/held_ports.h"
 #include "tutti/distributed/rpc/certificates.h"
 #include "tutti/distributed/rpc/internal/call_token.h"
 
@@ -100,14 +101,14 @@ TEST_F(Token, NoneOrAWrongOneIsRefusedAndLoggedOnce) {
 }
 
 TEST_F(Token, FollowsAServerThatWasRestarted) {
-  auto server = serve(with_token("secret"));
-  const int port = server->port();
+  const HeldPorts ports(1);
+  GrpcServerOptions options = local_options(ports[0]);
+  options.security = with_token("secret");
+  auto server = start_server(handler_, options);
   GrpcClient client({.security = with_token("secret")});
   auto channel = client.channel(address_of(*server));
   ASSERT_TRUE(call(*channel, Payload("x")).status.ok());
   server.reset();
-  GrpcServerOptions options = local_options(port);
-  options.security = with_token("secret");
   server = start_server(handler_, options);
   const Answer answer = call(*channel, Payload("x"), {.wait_for_ready = true});
   EXPECT_TRUE(answer.status.ok()) << answer.status.to_string();

@@ -70,16 +70,18 @@ def die_with_parent():
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
+HELD_SOCKETS = []
+
+
 def free_ports(count):
-    """Ports that nothing listens on. All are held until all are found, so they differ."""
+    """Ports that nothing listens on, and that stay ours until this program ends: bound sockets that do not listen hold
+    them, so that the system gives them to nobody else, while a server that asks for one with SO_REUSEADDR gets it."""
     sockets = [socket.socket() for _ in range(count)]
-    try:
-        for s in sockets:
-            s.bind(("127.0.0.1", 0))
-        return [s.getsockname()[1] for s in sockets]
-    finally:
-        for s in sockets:
-            s.close()
+    HELD_SOCKETS.extend(sockets)
+    for s in sockets:
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        s.bind(("127.0.0.1", 0))
+    return [s.getsockname()[1] for s in sockets]
 
 
 def quiet_environment():

@@ -114,44 +114,23 @@ def write_readme(programs):
     path.write_text(head + "\n".join(rows) + "\n")
 
 
-# Programs that ask Tutti for what it does not have, and why. One that passes must leave the list.
-MISSING = {
-    "staging": "the ops Stage and Unstage",
-    "error_unknown_op": "steps of a graph that holds an unknown op, such as PyFunc, beside them",
-    "callable_from_options": "CallableOptions.tensor_connection",
-}
-
-
-def verdict(options, name, error):
-    """What to print before a program's name, and whether the run is spoiled."""
-    if options.servers != "tutti" or name not in MISSING:
-        return ("FAIL", True) if error else ("ok  ", False)
-    return ("miss", False) if error else ("FAIL (passes, but is listed as missing)", True)
-
-
 def run_all(options, programs, verbose):
-    client, failed, missing = None, [], 0
+    client, failed = None, []
     ClientProcess.timeouts = {p["name"]: p["timeout"] for p in programs}
     try:
         for p in programs:
             if client is None or not client.usable():
                 client = ClientProcess(options)
             error, seconds = client.run(p["name"])
-            word, spoiled = verdict(options, p["name"], error)
-            print(f"{word} {p['module']}.{p['name']} ({seconds:.1f} s)", flush=True)
-            if spoiled:
+            print(f"{'FAIL' if error else 'ok  '} {p['module']}.{p['name']} ({seconds:.1f} s)", flush=True)
+            if error:
                 failed.append(p["name"])
-            elif error:
-                missing += 1
-                print(f"    not there yet: {MISSING[p['name']]}", flush=True)
-            if spoiled and error:
                 text = error if verbose else error.split("\n----\n")[0]
                 print("    " + text.strip().replace("\n", "\n    "), flush=True)
     finally:
         if client is not None:
             client.end()
-    print(f"{len(programs) - len(failed) - missing} of {len(programs)} programs passed against {options.servers} servers"
-          + (f"; {missing} ask for what is not there yet" if missing else "")
+    print(f"{len(programs) - len(failed)} of {len(programs)} programs passed against {options.servers} servers"
           + (f"; failed: {' '.join(failed)}" if failed else ""))
     return not failed
 

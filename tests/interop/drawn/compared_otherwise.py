@@ -22,6 +22,10 @@ COMPARED_OTHERWISE = {
                      "TuttiSparseShardApplyGradient", "TuttiShardTakeGradient", "TuttiSparseShardTakeGradient",
                      "TuttiShardSetStep", "TuttiShardBoard", "TuttiNextShard", "TuttiAttendShards",
                      "TuttiGiveBackShards", "TuttiOpenShards", "TuttiCloseShards", "TuttiGradientLedger"], STRICT),
+    **dict.fromkeys(["Stage", "Unstage", "StagePeek", "StageSize", "StageClear", "Barrier", "BarrierInsertMany",
+                     "BarrierTakeMany", "BarrierClose", "BarrierReadySize", "BarrierIncompleteSize"],
+                    "staging_scripts.py"),
+    **dict.fromkeys(["PyFunc", "PyFuncStateless", "EagerPyFunc"], "refused: the function lives in the client"),
     **dict.fromkeys(["_Send", "_Recv", "_HostSend", "_HostRecv"], TRANSPORT),
     # Files: written here and read by TensorFlow, and the other way round.
     **dict.fromkeys(["SaveV2", "RestoreV2", "MergeV2Checkpoints", "Save", "SaveSlices", "Restore", "RestoreSlice"],

@@ -79,5 +79,32 @@ TEST_F(SummarySaverHookTest, ADiskThatIsFullDoesNotEndTheJob) {
   EXPECT_EQ(surroundings.lines.count("disk full"), 1);
 }
 
+TEST_F(SummarySaverHookTest, ADiskThatHasRoomAgainIsWrittenToAgain) {
+  std::atomic<bool> full = false;
+  FaultyFileSystem files(local_file_system(), [&](FileOp op, const std::string& path) {
+    return full && op == FileOp::kAppend ? resource_exhausted(path, ": disk full") : Status();
+  });
+  creator.environment.files = &files;
+  MonitoredSession monitored =
+      session({SummarySaverHook({.save_steps = 1, .output_dir = directory.path(), .summary_op = {summary}})});
+  full = true;
+  while (surroundings.lines.count("are not written") == 0) run_steps(monitored, 1);
+  surroundings.clock->advance(61s);
+  run_steps(monitored, 1);  // tries again, in vain
+  EXPECT_EQ(surroundings.lines.count("are written again"), 0);
+  full = false;
+  run_steps(monitored, 1);  // too soon after that
+  EXPECT_EQ(surroundings.lines.count("are written again"), 0);
+  surroundings.clock->advance(61s);
+  run_steps(monitored, 3);
+  const std::int64_t last = step_value(monitored.run({}, {*job.step})[0]);
+  monitored.close();
+  EXPECT_EQ(surroundings.lines.count("are written again"), 1);
+  EXPECT_EQ(surroundings.lines.count("are not written"), 1);
+  const std::vector<std::string> events = test::events_in(directory.path());
+  ASSERT_FALSE(events.empty());
+  EXPECT_TRUE(events.back().ends_with(str_cat("@", last))) << events.back();
+}
+
 }  // namespace
 }  // namespace tutti

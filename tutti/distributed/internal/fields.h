@@ -85,7 +85,6 @@ class FieldSizer {
       delimited(number, inner.size());
     }
   }
-  void refused(std::uint32_t, std::string_view) {}
 
  private:
   static std::uint64_t tag(std::uint32_t number) { return varint_size(number << 3); }
@@ -159,7 +158,6 @@ class FieldWriter {
       fields(*this, value);
     }
   }
-  void refused(std::uint32_t, std::string_view) {}
 
  private:
   void header(std::uint32_t number, std::uint64_t size) {
@@ -254,12 +252,6 @@ class FieldReader {
                 const Fields& fields) {
     if (number != number_) return;
     message(number, name, type, [&fields, &value = append(values)](auto& inner) { fields(inner, value); });
-  }
-  // For what would change the meaning of the rest and is not there.
-  void refused(std::uint32_t number, std::string_view name) {
-    if (number != number_) return;
-    taken_ = true;
-    check(name, unimplemented("not supported"));
   }
 
  private:

@@ -17,6 +17,14 @@ void drop_repeats(std::vector<std::string>& names) {
   names.erase(std::unique(names.begin(), names.end()), names.end());
 }
 
+std::vector<TensorConnection> sorted_connections(const std::vector<TensorConnection>& asked) {
+  std::vector<TensorConnection> connections;
+  connections.reserve(asked.size());
+  for (const auto& [from, to] : asked) connections.push_back({tensor_name(from), tensor_name(to)});
+  std::sort(connections.begin(), connections.end());
+  return connections;
+}
+
 std::vector<int> indices(const std::vector<std::string>& asked, const std::vector<std::string>& names) {
   std::vector<int> result;
   result.reserve(asked.size());
@@ -59,7 +67,7 @@ Result<StepSignature> canonical(const Signature& asked) {
   }
   StepSignature result;
   result.names = {sorted_names(asked.feeds, true), sorted_names(asked.fetches, true),
-                  sorted_names(asked.targets, false)};
+                  sorted_names(asked.targets, false), sorted_connections(asked.connections)};
   Signature& names = result.names;
   auto twice = std::adjacent_find(names.feeds.begin(), names.feeds.end());
   if (twice != names.feeds.end()) return invalid_argument("Tensor ", printable(*twice), " is fed more than once.");
@@ -77,6 +85,11 @@ Result<StepSignature> canonical(const Signature& asked) {
 
 std::string cache_key(const Signature& signature) {
   KeyWriter key;
+  for (const TensorConnection& connection : signature.connections) {
+    key.add(connection.from);
+    key.add(connection.to);
+    key.end_list();
+  }
   for (const std::string& name : signature.feeds) key.add(name);
   key.end_list();
   return key.finish(signature.fetches, signature.targets);

@@ -68,7 +68,7 @@ class ApplyKernel : public Kernel {
     if (loop == nullptr) return unimplemented(name_, " of ", dtype_name(dtype_), " is not supported");
 
     const std::span<const std::shared_ptr<ResourceSlot>> used(slots.data(), static_cast<std::size_t>(states_));
-    Result<VariableUpdate> update = VariableUpdate::begin(used, indices_ >= 0);
+    Result<VariableUpdate> update = VariableUpdate::begin(used, indices_ >= 0, version_memory(context));
     if (!update.ok()) return update.status().with_context(name_);
     TUTTI_RETURN_IF_ERROR(check_states(*update, used));
     const Tensor& grad = context.input(grad_);
@@ -90,6 +90,13 @@ class ApplyKernel : public Kernel {
     std::array<const void*, kMaxUpdateStates> old;
     std::array<void*, kMaxUpdateStates> fresh;
   };
+
+  // A version that somebody holds while it is updated is usually one that another task reads: the next is made where
+  // it can be sent from without a copy.
+  static Allocator& version_memory(KernelContext& context) {
+    Allocator* sent = context.step().sent_values;
+    return sent != nullptr ? *sent : heap_allocator();
+  }
 
   Status find_slots(KernelContext& context, Slots* slots) const {
     for (int i = 0; i < states_; ++i) {

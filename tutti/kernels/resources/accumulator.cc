@@ -1,7 +1,9 @@
 #include "tutti/kernels/resources/accumulator.h"
 
+#include <typeinfo>
 #include <utility>
 
+#include "tutti/core/borrowed_buffer.h"
 #include "tutti/kernels/cpu/element.h"
 #include "tutti/kernels/cpu/elementwise.h"
 #include "tutti/kernels/resources/internal/gradient_math.h"
@@ -22,6 +24,13 @@ Status check_gradient_dtype(const AccumulatorOptions& options, const Tensor& gra
   if (gradient.dtype() == options.dtype) return {};
   return invalid_argument("the accumulator '", printable(options.name), "' holds ", dtype_name(options.dtype),
                           ", the gradient is ", dtype_name(gradient.dtype()));
+}
+
+// Of another task's memory, which nobody writes while it is held. All else lies in the memory of a step, which is to be
+// used again.
+bool is_received(const Tensor& gradient) {
+  const Buffer* buffer = gradient.buffer().get();
+  return buffer != nullptr && typeid(*buffer) == typeid(BorrowedBuffer);
 }
 
 enum class Phase { kNew, kWaiting, kFinished, kCancelled };  // as in queue.cc
@@ -162,6 +171,9 @@ std::int64_t Accumulator::num_accumulated() const {
 
 // --- Dense. ---
 
+DenseAccumulator::DenseAccumulator(AccumulatorOptions options)
+    : Accumulator(std::move(options)), memory_(make_pool_allocator()) {}
+
 Result<std::shared_ptr<DenseAccumulator>> DenseAccumulator::create(AccumulatorOptions options) {
   TUTTI_RETURN_IF_ERROR(check_dtype(options));
   return std::shared_ptr<DenseAccumulator>(new DenseAccumulator(std::move(options)));
@@ -180,19 +192,47 @@ Status DenseAccumulator::add(const Parts& gradient, std::int64_t count) {
   if (!options_.shape.compatible_with(value.shape())) {
     return invalid_argument("Shape mismatch: expected ", options_.shape, ", got ", value.shape());
   }
+  const bool keep = is_received(value);
   if (count == 0) {
-    // A copy: the gradient lies in the memory of a step, which is to be used again.
-    TUTTI_ASSIGN_OR_RETURN(sum_, value.clone());
+    if (keep) {
+      sum_ = value;
+    } else {
+      TUTTI_ASSIGN_OR_RETURN(sum_, value.clone(*memory_));
+    }
+    own_sum_ = !keep;
     return {};
   }
-  add_to_sum(value.dtype(), sum_.raw(), value.raw(), value.num_elements());
+  if (last_.has_value()) {
+    TUTTI_RETURN_IF_ERROR(add_to_sum(last_, 1));
+    last_.reset();
+  }
+  if (!keep) return add_to_sum(value, 1);
+  last_ = value;
+  return {};
+}
+
+Status DenseAccumulator::add_to_sum(const Tensor& value, std::int64_t divisor) {
+  Tensor sum = sum_;
+  if (!own_sum_) {
+    TUTTI_ASSIGN_OR_RETURN(sum, Tensor::create(sum_.dtype(), sum_.shape(), *memory_));
+  }
+  mean_of_sum(sum_.dtype(), sum_.raw(), value.raw(), sum.raw(), sum_.num_elements(), divisor);
+  sum_ = std::move(sum);
+  own_sum_ = true;
   return {};
 }
 
 Result<Accumulator::Parts> DenseAccumulator::drain(std::int64_t count) {
-  if (options_.reduction == AccumulatorReduction::kMean)
-    divide_by_count(sum_.dtype(), sum_.raw(), sum_.num_elements(), count);
-  return Parts{std::exchange(sum_, Tensor())};
+  const std::int64_t divisor = options_.reduction == AccumulatorReduction::kMean ? count : 1;
+  Status status;
+  if (last_.has_value()) {
+    status = add_to_sum(std::exchange(last_, Tensor()), divisor);
+  } else if (divisor > 1) {
+    divide_by_count(sum_.dtype(), sum_.raw(), sum_.num_elements(), divisor);
+  }
+  Parts parts{std::exchange(sum_, Tensor())};
+  if (!status.ok()) return status;
+  return parts;
 }
 
 std::string DenseAccumulator::debug_string() const {

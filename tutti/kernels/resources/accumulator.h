@@ -102,8 +102,16 @@ class DenseAccumulator : public Accumulator {
   Result<Parts> drain(std::int64_t count) override;
 
  private:
-  using Accumulator::Accumulator;
-  Tensor sum_;  // of no use while the count is 0
+  explicit DenseAccumulator(AccumulatorOptions options);
+  // Makes it the sum of both, over `divisor`.
+  Status add_to_sum(const Tensor& value, std::int64_t divisor);
+
+  const std::unique_ptr<Allocator> memory_;  // of the sums, which have the same size step after step
+  // Of no use while the count is 0. What was received from another task is kept where it lies and added when the next
+  // comes or the mean is taken, which makes one pass over memory of what would be three.
+  Tensor sum_;
+  bool own_sum_ = false;  // it may be written
+  Tensor last_;           // not in the sum yet, if there is one
 };
 
 // Of rows. The mean of a row is over the gradients that contained it. Indices are expected in ascending order; others

@@ -52,6 +52,7 @@ void Variable::assign(Tensor value) {
   MutexLock update_lock(update_mu_);
   MutexLock lock(mu_);
   std::swap(value_, value);
+  value_from_ = nullptr;
   ++version_;
 }
 
@@ -65,6 +66,7 @@ struct VariableUpdate::State {
     std::shared_ptr<Variable> variable;
     Tensor old_value;
     Tensor new_value;
+    const Allocator* new_from = nullptr;
     bool in_place = false;
   };
   std::vector<Entry> entries;   // in the caller's order
@@ -74,7 +76,7 @@ struct VariableUpdate::State {
 
   Status find_variables(std::span<const std::shared_ptr<ResourceSlot>> slots);
   void take_update_locks();
-  Status prepare(Entry& entry, const ResourceSlot& slot, bool copy_old);
+  Status prepare(Entry& entry, const ResourceSlot& slot, bool copy_old, Allocator& fresh);
   void release();
   ~State() { release(); }
 };
@@ -104,8 +106,8 @@ void VariableUpdate::State::take_update_locks() TUTTI_NO_THREAD_SAFETY_ANALYSIS 
 }
 
 // Chooses where the new value goes. A variable written in place stays locked for readers until release().
-Status VariableUpdate::State::prepare(Entry& entry, const ResourceSlot& slot,
-                                      bool copy_old) TUTTI_NO_THREAD_SAFETY_ANALYSIS {
+Status VariableUpdate::State::prepare(Entry& entry, const ResourceSlot& slot, bool copy_old,
+                                      Allocator& fresh) TUTTI_NO_THREAD_SAFETY_ANALYSIS {
   Variable& v = *entry.variable;
   v.mu_.lock();
   if (!v.value_.has_value()) {
@@ -120,13 +122,17 @@ Status VariableUpdate::State::prepare(Entry& entry, const ResourceSlot& slot,
     return {};
   }
   entry.old_value = v.value_;
-  const bool spare_fits = v.spare_.has_value() && v.spare_.shape() == v.value_.shape() && v.spare_.unique();
+  // Objects have memory of their own, wherever they lie.
+  Allocator& allocator = dtype_size(v.dtype_) != 0 ? fresh : heap_allocator();
+  const bool spare_fits = v.spare_.has_value() && v.spare_.shape() == v.value_.shape() && v.spare_.unique() &&
+                          (v.spare_from_ == &allocator || &allocator == &heap_allocator());
+  entry.new_from = spare_fits ? v.spare_from_ : &allocator;
   if (spare_fits) entry.new_value = std::move(v.spare_);
   v.spare_ = Tensor();
   v.mu_.unlock();
 
   if (!spare_fits) {
-    TUTTI_ASSIGN_OR_RETURN(entry.new_value, Tensor::create(v.dtype_, entry.old_value.shape(), heap_allocator()));
+    TUTTI_ASSIGN_OR_RETURN(entry.new_value, Tensor::create(v.dtype_, entry.old_value.shape(), allocator));
   }
   if (copy_old) copy_elements(entry.old_value, entry.new_value);
   return {};
@@ -148,12 +154,13 @@ VariableUpdate::VariableUpdate(std::unique_ptr<State> state) : state_(std::move(
 VariableUpdate::VariableUpdate(VariableUpdate&&) noexcept = default;
 VariableUpdate::~VariableUpdate() = default;
 
-Result<VariableUpdate> VariableUpdate::begin(std::span<const std::shared_ptr<ResourceSlot>> slots, bool copy_old) {
+Result<VariableUpdate> VariableUpdate::begin(std::span<const std::shared_ptr<ResourceSlot>> slots, bool copy_old,
+                                             Allocator& fresh) {
   auto state = std::make_unique<State>();
   TUTTI_RETURN_IF_ERROR(state->find_variables(slots));
   state->take_update_locks();
   for (const int i : state->by_address) {
-    TUTTI_RETURN_IF_ERROR(state->prepare(state->entries[i], *slots[i], copy_old));
+    TUTTI_RETURN_IF_ERROR(state->prepare(state->entries[i], *slots[i], copy_old, fresh));
   }
   return VariableUpdate(std::move(state));
 }
@@ -173,6 +180,7 @@ void VariableUpdate::commit() TUTTI_NO_THREAD_SAFETY_ANALYSIS {
     MutexLock lock(v.mu_);
     v.spare_ = std::move(v.value_);
     v.value_ = std::move(entry.new_value);
+    v.spare_from_ = std::exchange(v.value_from_, entry.new_from);
     entry.old_value = Tensor();
     ++v.version_;
   }

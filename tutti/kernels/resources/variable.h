@@ -47,13 +47,16 @@ class Variable : public Resource {
   mutable Mutex mu_;
   Tensor value_ TUTTI_GUARDED_BY(mu_);
   Tensor spare_ TUTTI_GUARDED_BY(mu_);  // the previous version's memory, reused when its pins are gone
+  // Where their memory is from, to be compared only; null: from whoever assigned it.
+  const Allocator* value_from_ TUTTI_GUARDED_BY(mu_) = nullptr;
+  const Allocator* spare_from_ TUTTI_GUARDED_BY(mu_) = nullptr;
   std::uint64_t version_ TUTTI_GUARDED_BY(mu_) = 0;
 };
 
 // Locks one or more variables (a weight and its optimiser slots) for one update, in address order, so
 // that concurrent updates cannot deadlock. Duplicates are an error.
 //
-//   TUTTI_ASSIGN_OR_RETURN(VariableUpdate update, VariableUpdate::begin(vars, allocator));
+//   TUTTI_ASSIGN_OR_RETURN(VariableUpdate update, VariableUpdate::begin(vars, false));
 //   read update.old_value(i), write update.new_value(i), element by element;
 //   update.commit();
 //
@@ -64,7 +67,9 @@ class VariableUpdate {
  public:
   // kFailedPrecondition "Attempting to use uninitialized value NAME" when a variable has no value.
   // `copy_old`: new memory starts as a copy of the old (for sparse updates that touch some rows).
-  static Result<VariableUpdate> begin(std::span<const std::shared_ptr<ResourceSlot>> slots, bool copy_old);
+  // `fresh`: where new memory comes from. A second buffer from elsewhere than that is given up for one from there.
+  static Result<VariableUpdate> begin(std::span<const std::shared_ptr<ResourceSlot>> slots, bool copy_old,
+                                      Allocator& fresh = heap_allocator());
   VariableUpdate(VariableUpdate&&) noexcept;
   VariableUpdate& operator=(VariableUpdate&&) = delete;
   ~VariableUpdate();

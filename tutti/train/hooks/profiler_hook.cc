@@ -3,7 +3,9 @@
 #include <utility>
 
 #include "tutti/core/file_system.h"
+#include "tutti/distributed/run_metadata.h"
 #include "tutti/train/global_step.h"
+#include "tutti/train/internal/dataflow.h"
 #include "tutti/train/internal/join_path.h"
 
 namespace tutti {
@@ -15,7 +17,7 @@ void ProfilerHook::begin(HookContext& context) {
   context_ = &context;
   next_step_.reset();
   step_.find(context.graph, "ProfilerHook");
-  if (!options_.output_dir.empty()) throw_if_error(context.files.make_directories(options_.output_dir));
+  events_ = context.events.at(options_.output_dir.empty() ? "." : options_.output_dir);
 }
 
 std::optional<RunArgs> ProfilerHook::before_run(RunContext&) {
@@ -39,7 +41,11 @@ void ProfilerHook::after_run(RunContext& context, const RunValues& values) {
 void ProfilerHook::save(std::int64_t step, const RunMetadata& metadata) {
   const std::string path = internal::join_path(options_.output_dir, str_cat("timeline-", step, ".json"));
   context_->log(str_cat("Saving timeline for ", step, " into '", path, "'."));
-  throw_if_error(write_file(context_->files, path, chrome_trace(metadata.step_stats)));
+  const StepStats& stats = metadata.step_stats;
+  const std::string trace =
+      options_.show_dataflow ? internal::chrome_trace_with_dataflow(stats, context_->graph) : chrome_trace(stats);
+  throw_if_error(write_file(context_->files, path, trace));
+  events_->add_run_metadata(str_cat("step_", step), run_metadata_bytes(stats));
 }
 
 }  // namespace tutti

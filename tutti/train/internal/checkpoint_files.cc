@@ -93,7 +93,8 @@ struct Leftovers {
     };
     if (std::any_of(kept.begin(), kept.end(), belongs)) return;
     const bool is_temporary = rest.starts_with(".") && rest.find(kTemporary) != rest.npos;
-    if (rest == kParts || is_temporary) temporary.push_back(name);
+    const bool is_parts = rest == kParts || rest.starts_with(str_cat(kParts, kTemporary));
+    if (is_parts || is_temporary) temporary.push_back(name);
     if (rest == kIndex) checkpoints[std::string(prefix)].index = true;
     if (is_data(rest)) checkpoints[std::string(prefix)].data.push_back(name);
   }
@@ -118,6 +119,8 @@ Status copy_checkpoint(FileSystem& fs, const std::string& from, const std::strin
   TUTTI_ASSIGN_OR_RETURN(const std::string index, read_file(fs, from + std::string(kIndex)));
   return replace_file(fs, to + std::string(kIndex), index);
 }
+
+std::string unique_parts_suffix() { return temporary_name(kParts) + "/part"; }
 
 void remove_leftovers(FileSystem& fs, const std::string& prefix, std::string_view state_file,
                       const std::vector<std::string>& kept) {

@@ -16,6 +16,10 @@ Status delete_checkpoint(FileSystem& fs, const std::string& prefix, bool meta = 
 // Copies a checkpoint to a prefix that has none; the index comes last, when everything else is on the disk.
 Status copy_checkpoint(FileSystem& fs, const std::string& from, const std::string& to);
 
+// What the prefixes of a sharded save's parts begin with after the checkpoint's own: "_temp" and something that no
+// other save has, a directory that remove_leftovers knows.
+std::string unique_parts_suffix();
+
 // Removes what saves that were cut short have left behind under `prefix`, with any step or none: directories of parts,
 // files under temporary names (those of `state_file` too), data files without an index. What belongs to one of `kept`
 // stays. What cannot be removed is only in the way: errors are dropped. REQUIRES: nobody saves under this prefix now.

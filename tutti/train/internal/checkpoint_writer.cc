@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "tutti/io/checkpoint_state.h"
 #include "tutti/io/paths.h"
 #include "tutti/train/internal/checkpoint_files.h"
 
@@ -19,30 +18,39 @@ Result<std::string> CheckpointWriter::begin(const Checkpoint& checkpoint) {
   if (!was_clean_) clean_up(checkpoint.path);
   clean_directory_.clear();
   TUTTI_ASSIGN_OR_RETURN(const bool newest, is_newest(checkpoint.path));
-  return newest && checkpoint.write_state ? temporary_name(checkpoint.path) : checkpoint.path;
+  return newest ? temporary_name(checkpoint.path) : checkpoint.path;
 }
 
 Status CheckpointWriter::finish(const Checkpoint& checkpoint, const std::string& written) {
-  if (written != checkpoint.path) TUTTI_RETURN_IF_ERROR(replace_newest(checkpoint.path, written));
+  if (written != checkpoint.path) TUTTI_RETURN_IF_ERROR(replace_newest(checkpoint, written));
   if (checkpoint.meta) TUTTI_RETURN_IF_ERROR(replace_file(fs_, checkpoint.path + ".meta", *checkpoint.meta));
-  if (checkpoint.write_state) {
-    std::vector<std::string> surplus;
-    {
-      // From here on it counts, even if it cannot be published: a later save will delete it in its turn.
-      MutexLock lock(mu_);
-      kept_.add(checkpoint.path, now());
-      surplus = kept_.take_surplus();
-    }
-    TUTTI_RETURN_IF_ERROR(publish(checkpoint.path));
-    // The new one stands; an old one that cannot be removed takes room and does no harm.
-    for (const std::string& old : surplus) {
-      if (!is_kept(base_name(old))) (void)delete_checkpoint(fs_, old);
-    }
-  }
+  if (checkpoint.write_state) TUTTI_RETURN_IF_ERROR(keep(checkpoint.path));
   if (written != checkpoint.path) (void)delete_checkpoint(fs_, written);
   // What the old state file still named, a temporary prefix say, may go now.
   if (!was_clean_) clean_up(checkpoint.path);
   clean_directory_ = directory_of(checkpoint.path);
+  return {};
+}
+
+Status CheckpointWriter::keep(const std::string& path) {
+  KeptCheckpoints after = [&] {
+    MutexLock lock(mu_);
+    // From here on it counts, even if it cannot be published: a later save will delete it in its turn.
+    kept_.add(path, now());
+    return kept_;
+  }();
+  const std::vector<std::string> surplus = after.take_surplus();
+  TUTTI_RETURN_IF_ERROR(publish(path, after));
+  {
+    MutexLock lock(mu_);
+    kept_.set_list(after.list());
+    kept_.set_last_preserved(after.last_preserved());
+    published_ = path;
+  }
+  // The new one stands; an old one that cannot be removed takes room and does no harm.
+  for (const std::string& old : surplus) {
+    if (!is_kept(base_name(old))) (void)delete_checkpoint(fs_, old);
+  }
   return {};
 }
 
@@ -52,29 +60,47 @@ bool CheckpointWriter::is_kept(std::string_view base) const {
   return std::ranges::any_of(kept_.list(), [&](const auto& kept) { return base_name(kept.first) == base; });
 }
 
-// The caller publishes `path` then; until it has, the state file names `meanwhile`.
-Status CheckpointWriter::replace_newest(const std::string& path, const std::string& meanwhile) {
-  TUTTI_RETURN_IF_ERROR(publish(meanwhile));
+// The state file names `meanwhile` until the caller publishes the path, or, where that is not wanted, until this gives
+// it back what it said.
+Status CheckpointWriter::replace_newest(const Checkpoint& checkpoint, const std::string& meanwhile) {
+  const std::string& path = checkpoint.path;
+  CheckpointState before;
+  if (checkpoint.write_state) {
+    const KeptCheckpoints kept = [&] {
+      MutexLock lock(mu_);
+      return kept_;
+    }();
+    TUTTI_RETURN_IF_ERROR(publish(meanwhile, kept));
+  } else {
+    TUTTI_ASSIGN_OR_RETURN(std::optional<CheckpointState> state,
+                           read_checkpoint_state(fs_, directory_of(path), options_.state_file));
+    if (!state) return failed_precondition(options_.state_file, " is gone while \"", printable(path), "\" is saved");
+    before = *state;
+    state->all_model_checkpoint_paths.back() = state->model_checkpoint_path = meanwhile;
+    TUTTI_RETURN_IF_ERROR(write_state(path, *state));
+  }
   TUTTI_RETURN_IF_ERROR(delete_checkpoint(fs_, path, /*meta=*/false));
-  return copy_checkpoint(fs_, meanwhile, path);
+  TUTTI_RETURN_IF_ERROR(copy_checkpoint(fs_, meanwhile, path));
+  return checkpoint.write_state ? Status() : write_state(path, before);
 }
 
-Status CheckpointWriter::publish(const std::string& path) {
+Status CheckpointWriter::publish(const std::string& path, const KeptCheckpoints& kept) {
   CheckpointState state{.model_checkpoint_path = path};
-  {
-    MutexLock lock(mu_);
-    const bool timed = kept_.rule() == KeptCheckpoints::Rule::kManager;
-    for (const auto& [kept, time] : kept_.list()) {
-      if (kept == path) continue;
-      state.all_model_checkpoint_paths.push_back(kept);
-      if (timed) state.all_model_checkpoint_timestamps.push_back(time);
-    }
-    state.all_model_checkpoint_paths.push_back(path);
-    if (timed) {
-      state.all_model_checkpoint_timestamps.push_back(now());
-      state.last_preserved_timestamp = kept_.last_preserved();
-    }
+  const bool timed = kept.rule() == KeptCheckpoints::Rule::kManager;
+  for (const auto& [old, time] : kept.list()) {
+    if (old == path) continue;
+    state.all_model_checkpoint_paths.push_back(old);
+    if (timed) state.all_model_checkpoint_timestamps.push_back(time);
   }
+  state.all_model_checkpoint_paths.push_back(path);
+  if (timed) {
+    state.all_model_checkpoint_timestamps.push_back(now());
+    state.last_preserved_timestamp = kept.last_preserved();
+  }
+  return write_state(path, state);
+}
+
+Status CheckpointWriter::write_state(const std::string& path, const CheckpointState& state) {
   return write_checkpoint_state(fs_, directory_of(path), state, options_.relative_paths, options_.state_file);
 }
 
@@ -98,6 +124,11 @@ void CheckpointWriter::clean_up(const std::string& path) {
     for (const auto& [known, time] : kept_.list()) kept.push_back(known);
   }
   remove_leftovers(fs_, path, options_.state_file, kept);
+}
+
+std::string CheckpointWriter::published() const {
+  MutexLock lock(mu_);
+  return published_;
 }
 
 std::vector<KeptCheckpoints::TimedPath> CheckpointWriter::kept() const {

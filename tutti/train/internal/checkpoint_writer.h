@@ -9,6 +9,7 @@
 #include "tutti/core/clock.h"
 #include "tutti/core/file_system.h"
 #include "tutti/core/mutex.h"
+#include "tutti/io/checkpoint_state.h"
 #include "tutti/train/internal/kept_checkpoints.h"
 
 namespace tutti::internal {
@@ -23,8 +24,8 @@ struct CheckpointWriterOptions {
 // 3. The state file is replaced. From now on this is the newest checkpoint.
 // 4. Old checkpoints that are not listed any more are deleted.
 // Where the path is that of the newest checkpoint, which must not be touched before there is another, 2 and 3 are done
-// twice: under a temporary name, then, by copying, under the path. At every moment the state file names a whole
-// checkpoint.
+// twice: under a temporary name, then, by copying, under the path; also when the state file is to stay as it is, which
+// it then does but for a moment. At every moment the state file names a whole checkpoint.
 //
 // begin, finish and write by one thread at a time; the rest thread-safe.
 class CheckpointWriter {
@@ -39,7 +40,7 @@ class CheckpointWriter {
   struct Checkpoint {
     std::string path;
     std::optional<std::string> meta;  // bytes of path.meta
-    bool write_state = true;          // false: steps 3 and 4 are left out
+    bool write_state = true;          // false: steps 3 and 4 are left out, and nothing is kept or deleted for it
   };
   // After an error the state file names what it named before, or the new checkpoint; nothing was deleted.
   Status write(const Checkpoint& checkpoint, const WriteValues& write_values);
@@ -48,6 +49,8 @@ class CheckpointWriter {
   Result<std::string> begin(const Checkpoint& checkpoint);
   Status finish(const Checkpoint& checkpoint, const std::string& written);
 
+  // The newest that the state file was given; empty: none was by this writer.
+  std::string published() const;
   std::vector<KeptCheckpoints::TimedPath> kept() const;
   void set_kept(std::vector<KeptCheckpoints::TimedPath> paths);
   double last_preserved() const;
@@ -56,8 +59,11 @@ class CheckpointWriter {
   double now() const { return static_cast<double>(clock_.wall_micros()) * 1e-6; }
 
  private:
-  Status replace_newest(const std::string& path, const std::string& meanwhile);
-  Status publish(const std::string& path);
+  Status replace_newest(const Checkpoint& checkpoint, const std::string& meanwhile);
+  // Publishes, then deletes what is too many.
+  Status keep(const std::string& path);
+  Status publish(const std::string& path, const KeptCheckpoints& kept);
+  Status write_state(const std::string& path, const CheckpointState& state);
   bool is_kept(std::string_view base) const TUTTI_EXCLUDES(mu_);
   Result<bool> is_newest(const std::string& path);
   void clean_up(const std::string& path);
@@ -68,6 +74,7 @@ class CheckpointWriter {
 
   mutable Mutex mu_;
   KeptCheckpoints kept_ TUTTI_GUARDED_BY(mu_);
+  std::string published_ TUTTI_GUARDED_BY(mu_);
 
   // Of the thread that writes.
   std::string clean_directory_;  // nothing is left behind there, because the last save there succeeded

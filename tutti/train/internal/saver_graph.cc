@@ -89,6 +89,7 @@ class Builder {
     result.names.filename_tensor = filename_.name();
     result.names.sharded = options_.sharded;
     result.names.save_tensor = add_save(read_all(variables_)).name();
+    result.parts_tensor = parts_;
     result.names.restore_op = add_restore()->name();
     if (options_.background) add_background(result);
     return result;
@@ -145,6 +146,7 @@ class Builder {
   Output add_save(const Values& values) {
     if (!options_.sharded) return add_save_shard(variables_, values, filename_);
     Output suffix = text(graph_, "_temp/part", "Const_1");
+    parts_ = suffix.name();
     Output temporary = op1("StringJoin", {filename_, suffix}, {}, "StringJoin");
     Output count = constant(graph_, Tensor::scalar(static_cast<std::int32_t>(shards_.size())), "num_shards");
     std::vector<Output> prefixes;
@@ -260,6 +262,7 @@ class Builder {
     Builder writer(graph_, copies, options_);
     writer.filename_ = filename_;
     result.write_tensor = writer.add_save(held).name();
+    result.write_parts_tensor = writer.parts_;
     std::vector<Node*> dropped;
     for (const SavedVariable& copy : copies) {
       const Beside place(copy);
@@ -288,6 +291,7 @@ class Builder {
   const SaverGraphOptions& options_;
   Shards shards_;
   Output filename_;
+  std::string parts_;                        // the tensor with the suffix of parts; empty: there are none
   std::map<const Node*, Node*> written_by_;  // when the variable is in its file
 };
 

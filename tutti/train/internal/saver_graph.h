@@ -33,6 +33,11 @@ struct SaverGraphOptions {
 
 struct SaverGraph {
   SaverDef names;
+  // What the prefixes of the parts of a sharded save begin with, after the prefix that is fed, for names.save_tensor
+  // and for write_tensor: to be fed with another text for each save ("_temp/part" else, as TensorFlow has it). Empty:
+  // the save has no parts.
+  std::string parts_tensor;
+  std::string write_parts_tensor;
   // For saves in the background; null otherwise.
   Node* hold = nullptr;      // keeps the present values of all variables beside them
   std::string write_tensor;  // fetched to write what was kept, under the prefix that is fed
