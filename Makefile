@@ -25,8 +25,10 @@ FUZZED ?= graph_def bundle checkpoint_state event image parse record messages tf
 # Cases that are drawn for each op and compared with TensorFlow's results, and the seed that they come from.
 DRAWN_CASES ?= 3
 DRAWN_SEED ?= 1
+# Steps that the models of TensorFlow are trained for.
+MODEL_STEPS ?= 50
 
-.PHONY: demo build test bench interop cluster cluster_reference drawn docs asan tsan soak lint clean setup
+.PHONY: demo build test bench interop cluster cluster_reference drawn models docs asan tsan soak lint clean setup
 .DEFAULT_GOAL := build
 
 setup:
@@ -66,6 +68,7 @@ interop: build build/interop/cases.done
 	@$(PEERS) tests/interop/check_cut.py $(BIN)/cut_runner
 	@$(PEERS) tests/interop/check_optimizers.py $(BIN)/optimizer_tool
 	@$(PEERS) tests/interop/check_sync_replicas.py $(BIN)/sync_replicas_tool
+	@$(MAKE) --no-print-directory models
 	@$(TEST_ENV) $(PEERS) tests/interop/seed/distributed_mnist.py
 	@$(MAKE) --no-print-directory drawn cluster
 
@@ -74,6 +77,14 @@ drawn: build/peers/installed
 	@$(PEERS) tests/interop/drawn/generate.py build/interop/drawn --seed $(DRAWN_SEED) --cases $(DRAWN_CASES) \
 	  <build/interop/op_table.json
 	@$(BIN)/drawn_runner build/interop/drawn
+
+# Whole models as TensorFlow writes them: loss, gradients, and MODEL_STEPS of training.
+models: build/interop/models.done
+	@$(BIN)/model_runner build/interop/models "" $(MODEL_STEPS)
+
+build/interop/models.done: build/peers/installed $(wildcard tests/interop/models/*.py)
+	@$(PEERS) tests/interop/models/generate.py build/interop/models
+	@touch $@
 
 build/interop/cases.done: build/peers/installed $(wildcard tests/interop/*.py)
 	@$(PEERS) tests/interop/generate_cases.py build/interop/cases
@@ -114,7 +125,7 @@ soak: build
 	@scripts/setup --dev
 	@cd build/release && $(TEST_ENV) TUTTI_STRESS=20 ctest --output-on-failure
 	@$(BIN)/simulate 50000 1 & first=$$!; $(BIN)/simulate 50000 50001 && wait $$first
-	@$(MAKE) --no-print-directory interop DRAWN_CASES=24
+	@$(MAKE) --no-print-directory interop DRAWN_CASES=24 MODEL_STEPS=300
 	@TUTTI_STRESS=20 $(MAKE) --no-print-directory tsan
 	@cmake --preset fuzz >/dev/null
 	@cmake --build build/fuzz --target $(FUZZED:=_fuzzer) $(FUZZED:=_seeds)

@@ -27,7 +27,7 @@ def resnet50(batch=8, side=64):
     return application("resnet50", tf.keras.applications.ResNet50, batch, side, 0.0005)
 
 
-def inception_v3(batch=8, side=75):
+def inception_v3(batch=16, side=75):
     return application("inception_v3", tf.keras.applications.InceptionV3, batch, side, 0.0005)
 
 

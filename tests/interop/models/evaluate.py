@@ -1,7 +1,7 @@
 """What TensorFlow gets for the models in a folder, as its environment has it: evaluate.py ROOT on|off
 
-on: with oneDNN; writes losses and gradients down. off: without, run after it; writes down how far its gradients lie from
-those: the difference that TensorFlow itself shows.
+on: with oneDNN; writes losses and gradients down. off: without, run after it; writes its gradients down, and how far they lie
+from the others: the difference that TensorFlow itself shows.
 """
 import json
 import os
@@ -47,13 +47,14 @@ def evaluate(folder):
     losses, gradients = run(folder, model)
     if not all(np.all(np.isfinite(g)) for g in gradients):
         raise ValueError(f"{model['name']}: TensorFlow itself got a gradient that is not finite")
-    files = [os.path.join(folder, f"gradient_{i}.npy") for i in range(len(gradients))]
+    files = [f"gradient_{i}_{ONEDNN}.npy" for i in range(len(gradients))]
+    for file, gradient in zip(files, gradients):
+        np.save(os.path.join(folder, file), gradient)
     if ONEDNN == "on":
-        for file, gradient in zip(files, gradients):
-            np.save(file, gradient)
-        model.update(losses=losses, gradient_files=[os.path.basename(file) for file in files])
+        model.update(losses=losses, gradient_files=files)
     else:
-        model["own_difference"] = distance(gradients, [np.load(file) for file in files])
+        expected = [np.load(os.path.join(folder, file)) for file in model["gradient_files"]]
+        model.update(own_difference=distance(gradients, expected), other_gradient_files=files)
     with open(path, "w", encoding="utf-8") as file:
         json.dump(model, file, indent=1)
 

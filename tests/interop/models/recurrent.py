@@ -49,7 +49,7 @@ def gru_bidirectional(batch=16, length=20):
         dtype=tf.float32)
     pooled = tf.reduce_max(tf.concat(outputs, -1), 1)
     return classified("gru_bidirectional", tf.concat([pooled, *states], -1), labels, feeds,
-                      tf1.train.RMSPropOptimizer(0.003))
+                      tf1.train.RMSPropOptimizer(0.01))
 
 
 def keras_recurrent(name, make, batch=16, length=20):
