@@ -152,12 +152,14 @@ void train(Server& server, const Place& place, const Flags& flags) {
   // Workers have nothing to say to each other: one that has ended, or is not there yet, keeps nobody waiting.
   ConnectOptions connection;
   connection.device_filters = {"/job:ps", place.device};
+  // The master is this process's own server: no message to it leaves the process.
+  const auto in_this_process = [&](Graph& g) { return server.connect(g, connection); };
   MonitoredTrainingSession session(graph, {.master = server.target(),
                                            .is_chief = place.is_chief(),
                                            .checkpoint_dir = flags.checkpoint_dir,
                                            .hooks = hooks,
                                            .save_checkpoint_steps = flags.save_steps,
-                                           .config = {.cluster = connection},
+                                           .config = {.connect = in_this_process},
                                            .log_step_count_steps = 0});
   Progress progress(flags.log_steps);
   session.loop([&] {

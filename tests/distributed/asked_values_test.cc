@@ -68,6 +68,45 @@ TEST_F(AskedValuesTest, TheLastValueWaitsForNothing) {
   EXPECT_EQ(answer.indices, (Indices{0, 1, 2, 3}));
 }
 
+TEST_F(AskedValuesTest, LongWorkBringsOutWhatIsWaitedForAndTakesTheRestAlong) {
+  const auto values = std::make_shared<AskedValues>(4, std::size_t{1} << 20, Indices{0, 1, 7, -1});
+  const auto make_in = [&values](std::size_t index) { values->add(index, {}, Tensor::scalar(1.0f)); };
+  Answer first, second;
+  {
+    const HeldWork held;
+    make_in(0);
+    values->ask(caller_, first.done());
+    HeldWork::run_now();
+    EXPECT_EQ(first.count, 0) << "nobody is in a hurry for it";
+    make_in(2);
+    HeldWork::run_now();
+    EXPECT_EQ(first.indices, (Indices{0, 2}));
+    values->ask(caller_, second.done());
+    make_in(1);
+    HeldWork::run_now();
+    EXPECT_EQ(second.count, 0);
+  }
+  EXPECT_EQ(second.indices, Indices{1}) << "the thread is done with the step";
+}
+
+TEST_F(AskedValuesTest, MuchIsNotHeldWhateverIsSaidOfIt) {
+  const auto values = std::make_shared<AskedValues>(2, std::size_t{1} << 20, Indices{0, 1});
+  Answer answer;
+  values->ask(caller_, answer.done());
+  const HeldWork held;
+  values->add(1, {}, Tensor(DType::kFloat, Shape{1 << 16}));
+  HeldWork::run_now();
+  EXPECT_EQ(answer.indices, Indices{1});
+}
+
+TEST_F(AskedValuesTest, WithoutAThreadThatHoldsNothingWaits) {
+  const auto values = std::make_shared<AskedValues>(2, std::size_t{1} << 20, Indices{0, 1});
+  Answer answer;
+  values->ask(caller_, answer.done());
+  values->add(0, {}, Tensor::scalar(1.0f));
+  EXPECT_EQ(answer.indices, Indices{0});
+}
+
 TEST_F(AskedValuesTest, AnErrorEndsItForAllRequests) {
   Answer waiting, later;
   values_->ask(caller_, waiting.done());

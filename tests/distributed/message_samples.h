@@ -100,7 +100,7 @@ void each_sample(Visit visit) {
   visit(RecvTensorRequest{11, "a;b;c;d;0:0", 12});
   visit(RecvTensorReply{Tensor(DType::kFloat, Shape{300}), true, 13});
   visit(EmptyMessage{});
-  visit(RecvTensorsRequest{11, 12, {"a;b;c;d;0:0", "a;b;c;e;0:0"}, 13});
+  visit(RecvTensorsRequest{11, 12, {"a;b;c;d;0:0", "a;b;c;e;0:0"}, 13, {1, 0}});
   visit(RecvTensorsReply{{{1, Tensor(DType::kFloat, Shape{300})}, {2, Tensor()}, {0, Tensor::scalar(1.5f)}}});
 }
 

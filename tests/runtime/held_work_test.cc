@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
 #include <thread>
 
 namespace tutti {
@@ -41,6 +42,28 @@ TEST(HeldWork, WhoComesLateDoesItAll) {
   std::this_thread::sleep_for(std::chrono::milliseconds(1));
   ASSERT_TRUE(HeldWork::hold([&done] { ++done; }));
   EXPECT_EQ(done, 2);
+}
+
+TEST(HeldWork, WhatNobodyIsInAHurryForWaitsForTheEnd) {
+  EXPECT_FALSE(HeldWork::hold_to_end([] {}));
+  EXPECT_FALSE(HeldWork::waits());
+  std::string order;
+  {
+    const HeldWork held;
+    ASSERT_TRUE(HeldWork::hold_to_end([&order] { order += 'e'; }));
+    EXPECT_FALSE(HeldWork::waits());
+    ASSERT_TRUE(HeldWork::hold([&order] { order += 'w'; }));
+    EXPECT_TRUE(HeldWork::waits());
+    HeldWork::run_now();
+    EXPECT_EQ(order, "w");
+    HeldWork::run_all();
+    EXPECT_EQ(order, "we");
+    ASSERT_TRUE(HeldWork::hold_to_end([&order] {
+      EXPECT_TRUE(HeldWork::hold_to_end([&order] { order += 'l'; }));
+      EXPECT_TRUE(HeldWork::hold([&order] { order += 'm'; }));
+    }));
+  }
+  EXPECT_EQ(order, "weml");
 }
 
 TEST(HeldWork, WorkMayHoldMore) {

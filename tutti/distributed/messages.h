@@ -230,6 +230,7 @@ struct RecvTensorsRequest {
   std::int64_t request_id = 0;
   std::vector<std::string> rendezvous_keys;  // of the first request for them
   std::int64_t continues = 0;                // of later ones: the first one's request_id
+  std::vector<std::int64_t> unhurried;       // of the first: keys, by index, that may as well come with later ones
 };
 struct ReceivedTensor {
   std::int64_t index = 0;  // of the key

@@ -337,7 +337,7 @@ Result<Worker::Impl::Asked> Worker::Impl::asked_for(const RecvTensorsRequest& re
     return aborted(options_.task, ": RecvTensors goes on with request ", request.continues, " of step ",
                    request.step_id, ", which is unknown");
   }
-  auto values = step->add_asked(request.request_id, request.rendezvous_keys.size());
+  auto values = step->add_asked(request);
   const auto& keys = request.rendezvous_keys;
   for (std::size_t i = 0; i < keys.size(); ++i) {
     step->rendezvous().recv_local(keys[i], values->cancellation(),

@@ -119,6 +119,7 @@ void fields(F& f, Is<RecvTensorsRequest> auto& m) {
   f.field(2, "request_id", m.request_id);
   f.field(3, "rendezvous_key", m.rendezvous_keys);
   f.field(4, "continues", m.continues);
+  f.field(5, "unhurried", m.unhurried);
 }
 
 template <typename F>

@@ -18,7 +18,7 @@ HeldWork::HeldWork() : outermost_(current == nullptr) {
 
 HeldWork::~HeldWork() {
   if (!outermost_) return;
-  run();
+  end();
   current = nullptr;
 }
 
@@ -31,8 +31,30 @@ bool HeldWork::hold(std::function<void()> work) {
   return true;
 }
 
+bool HeldWork::hold_to_end(std::function<void()> work) {
+  if (current == nullptr) return false;
+  current->at_end_.push_back(std::move(work));
+  return true;
+}
+
+bool HeldWork::waits() { return current != nullptr && !current->work_.empty(); }
+
 void HeldWork::run_now() {
   if (current != nullptr) current->run();
+}
+
+void HeldWork::run_all() {
+  if (current != nullptr) current->end();
+}
+
+void HeldWork::end() {
+  run();
+  while (!at_end_.empty()) {
+    std::vector<std::function<void()>> work;
+    work.swap(at_end_);
+    for (const auto& one : work) one();
+    run();
+  }
 }
 
 void HeldWork::run() {

@@ -1,10 +1,11 @@
 #include "tutti/runtime/task_session.h"
 
 #include "tutti/core/device_name.h"
-#include "tutti/core/rendezvous_key.h"
 #include "tutti/graph/graph_def.h"
+#include "tutti/runtime/held_work.h"
 #include "tutti/runtime/internal/arena_pool.h"
 #include "tutti/runtime/internal/local_step.h"
+#include "tutti/runtime/internal/received_keys.h"
 #include "tutti/runtime/internal/resume.h"
 #include "tutti/runtime/internal/session_compiler.h"
 
@@ -35,41 +36,26 @@ struct SessionState {
   internal::ArenaPool arenas;
 };
 
-// In branches and loops a receive may not run at all, or many times.
-std::vector<std::string> received_by(const Graph& graph) {
-  std::vector<std::string> keys;
-  for (const Node* node : graph.nodes()) {
-    if (node->op().has(kControlFlow)) return {};
-    if (!node->op().has(kTransfer) || node->num_outputs() == 0 || node->attr<bool>("client_terminated")) continue;
-    keys.push_back(RendezvousKey{
-        .send_device = node->attr<std::string>("send_device"),
-        .send_incarnation = static_cast<std::uint64_t>(node->attr<std::int64_t>("send_device_incarnation")),
-        .recv_device = node->attr<std::string>("recv_device"),
-        .name = node->attr<std::string>("tensor_name")}
-                       .to_string());
-  }
-  return keys;
-}
-
 class CompiledGraph : public TaskGraph {
  public:
   CompiledGraph(std::shared_ptr<SessionState> session, std::shared_ptr<const Executable> executable)
       : session_(std::move(session)),
         executable_(std::move(executable)),
-        received_(received_by(executable_->graph())) {}
+        received_(internal::received_by(executable_->graph())) {}
 
   std::string graph_def() const override {
     std::lock_guard lock(session_->compiler.mutex());  // the functions may grow meanwhile
     return export_graph_def(executable_->graph());
   }
-  const std::vector<std::string>& received() const override { return received_; }
+  const std::vector<std::string>& received() const override { return received_.keys; }
+  const std::vector<bool>& unhurried() const override { return received_.unhurried; }
   SessionState& session() const { return *session_; }
   const std::shared_ptr<const Executable>& executable() const { return executable_; }
 
  private:
   const std::shared_ptr<SessionState> session_;
   const std::shared_ptr<const Executable> executable_;
-  const std::vector<std::string> received_;
+  const internal::ReceivedKeys received_;
 };
 
 Status check_device(const Node& node, const DeviceName& task) {
@@ -147,7 +133,10 @@ class LocalTaskSession : public TaskSession {
     if (caller.admitted()) {
       start();
     } else {
-      session.runtime.pool().schedule(std::move(start));
+      session.runtime.pool().schedule([start = std::move(start)]() mutable {
+        const HeldWork held;
+        start();
+      });
     }
   }
 

@@ -8,6 +8,8 @@
 #include <thread>
 #include <vector>
 
+#include "tutti/core/borrowed_buffer.h"
+
 namespace tutti {
 namespace {
 
@@ -91,6 +93,36 @@ TEST_F(AccumulatorTest, TheFirstGradientIsCopied) {
   EXPECT_TRUE(a->apply_gradient(0, first).ok());
   EXPECT_TRUE(a->apply_gradient(0, pair(1, 1)).ok());
   EXPECT_TRUE(bitwise_equal(first, pair(1, 2)));
+}
+
+// What was received is kept where it lies; the mean has the bits that adding as they come would give.
+TEST_F(AccumulatorTest, ReceivedGradientsAreAddedInOrder) {
+  for (const int count : {1, 2, 3, 5}) {
+    for (const int received : {0, 1, 2, 31}) {  // which of them, by bits
+      auto a = dense();
+      std::vector<std::weak_ptr<Buffer>> kept;
+      float sums[2] = {0, 0};
+      for (int i = 0; i < count; ++i) {
+        const Tensor own = pair(0.1f * static_cast<float>(i + 1), 1e6f / static_cast<float>(i + 3));
+        for (int e = 0; e < 2; ++e) sums[e] = i == 0 ? own.data<float>()[e] : sums[e] + own.data<float>()[e];
+        if ((received & (1 << i)) == 0) {
+          ASSERT_TRUE(a->apply_gradient(0, own).ok());
+          continue;
+        }
+        const auto bytes = std::as_bytes(own.flat<float>());
+        const Tensor lent(DType::kFloat, Shape{2}, std::make_shared<BorrowedBuffer>(bytes, own.buffer()));
+        kept.push_back(lent.buffer());
+        ASSERT_TRUE(a->apply_gradient(0, lent).ok());
+      }
+      Answer got;
+      a->take(count, cancellation_, got.taken());
+      ASSERT_TRUE(got.ok());
+      const auto n = static_cast<float>(count);
+      EXPECT_TRUE(bitwise_equal(got.parts[0], pair(sums[0] / n, sums[1] / n))) << count << " " << received;
+      got.parts.clear();
+      for (const auto& buffer : kept) EXPECT_TRUE(buffer.expired()) << "given back once the mean is taken";
+    }
+  }
 }
 
 TEST_F(AccumulatorTest, ShapesMustFit) {

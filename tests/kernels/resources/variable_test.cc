@@ -86,6 +86,40 @@ TEST(Variable, PinnedVersionStaysAndBuffersAlternate) {
   EXPECT_EQ(second.data<float>()[0], 2);
 }
 
+// Whatever it gives counts.
+class CountingAllocator : public Allocator {
+ public:
+  BufferPtr allocate(std::size_t bytes) override {
+    ++count;
+    return heap_allocator().allocate(bytes);
+  }
+  AllocatorStats stats() const override { return {}; }
+  int count = 0;
+};
+
+TEST(Variable, ASecondBufferComesFromWhereItIsToLie) {
+  auto slot = make_variable("v", filled(1));
+  CountingAllocator allocator;
+  const auto update = [&] {
+    auto begun = VariableUpdate::begin({&slot, 1}, /*copy_old=*/true, allocator);
+    ASSERT_TRUE(begun.ok());
+    begun->commit();
+  };
+  update();
+  EXPECT_EQ(allocator.count, 0) << "nobody holds it: in place";
+  Tensor pinned = variable_in(*slot)->read();
+  update();
+  EXPECT_EQ(allocator.count, 1);
+  pinned = variable_in(*slot)->read();
+  update();
+  EXPECT_EQ(allocator.count, 2) << "the first buffer is free, but lies elsewhere";
+  const void* second = pinned.raw();
+  pinned = variable_in(*slot)->read();
+  update();
+  EXPECT_EQ(allocator.count, 2) << "the second one is from there";
+  EXPECT_EQ(variable_in(*slot)->read().raw(), second);
+}
+
 TEST(Variable, CopyOldFillsTheSecondBuffer) {
   auto slot = make_variable("v", filled(5));
   Tensor pinned = variable_in(*slot)->read();

@@ -8,10 +8,17 @@
 namespace tutti::internal {
 namespace {
 
-// Readers of more have something to do while the rest is made.
-constexpr std::size_t kMostHeldBytes = std::size_t{64} << 10;
+// Of more it is worth a message of its own that the reader has it early.
+constexpr std::size_t kMostHeldToEnd = std::size_t{64} << 10;
 
 }  // namespace
+
+AskedValues::AskedValues(std::size_t count, std::size_t limit_bytes, const std::vector<std::int64_t>& unhurried)
+    : limit_bytes_(limit_bytes), unhurried_(count, false), missing_(count) {
+  for (const std::int64_t index : unhurried) {
+    if (index >= 0 && static_cast<std::size_t>(index) < count) unhurried_[static_cast<std::size_t>(index)] = true;
+  }
+}
 
 void AskedValues::ask(Cancellation& caller, Done done) {
   Request request{&caller, 0, std::move(done)};
@@ -27,7 +34,7 @@ void AskedValues::ask(Cancellation& caller, Done done) {
       // A cancellation that came before the request was entered has found nothing.
       if (caller.cancelled()) {
         answer = Answer{*std::exchange(request_, std::nullopt), caller.status()};
-      } else {
+      } else if (held_ != Hold::kToEnd) {
         answer = take_answer();
       }
     }
@@ -35,9 +42,15 @@ void AskedValues::ask(Cancellation& caller, Done done) {
   give(std::move(answer));
 }
 
+AskedValues::Hold AskedValues::hold_for(std::size_t index) const {
+  // The last ones wait for nothing.
+  if (!status_.ok() || missing_ == 0) return Hold::kNot;
+  return unhurried_[index] && ready_bytes_ < kMostHeldToEnd ? Hold::kToEnd : Hold::kBriefly;
+}
+
 void AskedValues::add(std::size_t index, const Status& status, Tensor value) {
   const std::size_t bytes = held_bytes(value);
-  bool held = false;
+  Hold hold = Hold::kNot;
   {
     MutexLock lock(mu_);
     --missing_;
@@ -51,12 +64,15 @@ void AskedValues::add(std::size_t index, const Status& status, Tensor value) {
                                           " bytes wait to be asked for, more than the limit of ", limit_bytes_));
       }
     }
-    // The last ones, and what there is much of, wait for nothing.
-    held = status_.ok() && missing_ > 0 && ready_bytes_ < kMostHeldBytes;
-    if (held && flush_held_) return;
-    flush_held_ = held;
+    hold = hold_for(index);
+    // One that is to come earlier takes this along.
+    if (hold == held_ && hold != Hold::kNot) return;
+    if (hold == Hold::kToEnd && held_ == Hold::kBriefly) return;
+    held_ = hold;
   }
-  if (held && HeldWork::hold([self = shared_from_this()] { self->flush(); })) return;
+  const auto later = [self = shared_from_this()] { self->flush(); };
+  if (hold == Hold::kBriefly && HeldWork::hold(later)) return;
+  if (hold == Hold::kToEnd && HeldWork::hold_to_end(later)) return;
   flush();
 }
 
@@ -79,7 +95,7 @@ void AskedValues::flush() {
   std::optional<Answer> answer;
   {
     MutexLock lock(mu_);
-    flush_held_ = false;
+    held_ = Hold::kNot;
     answer = take_answer();
   }
   give(std::move(answer));

@@ -12,14 +12,16 @@
 namespace tutti::internal {
 
 // Collects them as they are made and gives them to the requests for them, of which there is one at a time. A request is
-// answered as soon as something is there; small values that a thread makes in one go are answered together (HeldWork).
-// The first error ends it. Thread-safe; held by shared_ptr.
+// answered as soon as something is there; values that a thread makes in one go are answered together (HeldWork), and
+// small ones that nobody is in a hurry for when the thread is done with the step, or with the next that goes. The first
+// error ends it. Thread-safe; held by shared_ptr.
 class AskedValues : public std::enable_shared_from_this<AskedValues> {
  public:
   using Done = ReplyDone<RecvTensorsReply>;
 
-  // More than `limit_bytes` that wait to be asked for are an error, as in a step's table.
-  AskedValues(std::size_t count, std::size_t limit_bytes) : limit_bytes_(limit_bytes), missing_(count) {}
+  // More than `limit_bytes` that wait to be asked for are an error, as in a step's table. `unhurried`: values, by
+  // index, as in RecvTensorsRequest.
+  AskedValues(std::size_t count, std::size_t limit_bytes, const std::vector<std::int64_t>& unhurried = {});
 
   // Of the waits for the values: fires when nobody asks for them any more.
   Cancellation& cancellation() { return cancellation_; }
@@ -40,12 +42,16 @@ class AskedValues : public std::enable_shared_from_this<AskedValues> {
     Request request;
     Result<RecvTensorsReply> reply;
   };
+  // How long what was made may wait.
+  enum class Hold { kNot, kBriefly, kToEnd };
+  Hold hold_for(std::size_t index) const TUTTI_REQUIRES(mu_);
   std::optional<Answer> take_answer() TUTTI_REQUIRES(mu_);
   static void give(std::optional<Answer> answer);
   void flush();
   void withdraw();
 
   const std::size_t limit_bytes_;
+  std::vector<bool> unhurried_;  // by value; constant
   Cancellation cancellation_;
 
   Mutex mu_;
@@ -53,7 +59,7 @@ class AskedValues : public std::enable_shared_from_this<AskedValues> {
   std::size_t missing_ TUTTI_GUARDED_BY(mu_);     // values that were not made
   RecvTensorsReply ready_ TUTTI_GUARDED_BY(mu_);  // those that were not given
   std::size_t ready_bytes_ TUTTI_GUARDED_BY(mu_) = 0;
-  bool flush_held_ TUTTI_GUARDED_BY(mu_) = false;
+  Hold held_ TUTTI_GUARDED_BY(mu_) = Hold::kNot;  // a flush will come, and when
   std::optional<Request> request_ TUTTI_GUARDED_BY(mu_);
 };
 

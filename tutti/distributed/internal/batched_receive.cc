@@ -15,8 +15,12 @@ void BatchedReceive::ask(std::int64_t continues) {
   RecvTensorsRequest request{.step_id = options_.step_id,
                              .request_id = options_.request_ids->next(),
                              .rendezvous_keys = {},
-                             .continues = continues};
-  if (continues == 0) request.rendezvous_keys = options_.source->keys;
+                             .continues = continues,
+                             .unhurried = {}};
+  if (continues == 0) {
+    request.rendezvous_keys = options_.source->keys;
+    request.unhurried = options_.source->unhurried;
+  }
   const std::int64_t first = continues == 0 ? request.request_id : continues;
   options_.worker->recv_tensors(
       std::move(request), {.cancellation = &cancellation_},

@@ -162,6 +162,7 @@ Result<CutStep> MasterGraph::cut(const Signature& names) {
   };
   options.client_device = options_.client_device;
   options.first_number = next_number_;
+  TUTTI_RETURN_IF_ERROR(join_controls(body, options.part_of));
   TUTTI_ASSIGN_OR_RETURN(Partitioning cut, partition(body, options));
   next_number_ = cut.next_number;
   for (Part& part : cut.parts) {

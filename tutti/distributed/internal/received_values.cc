@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <unordered_set>
 
 #include "tutti/core/rendezvous_key.h"
 
@@ -24,8 +25,12 @@ std::uint64_t incarnation_in(std::string_view key) {
   return incarnation;
 }
 
-ReceivedValues::ReceivedValues(std::string_view task, const std::vector<std::string>& keys) {
-  for (const std::string& key : keys) {
+ReceivedValues::ReceivedValues(std::string_view task, const std::vector<std::string>& keys,
+                               const std::vector<bool>& unhurried) {
+  std::unordered_set<std::string_view> hurried;
+  for (std::size_t k = 0; k < keys.size(); ++k) {
+    const std::string& key = keys[k];
+    if (k >= unhurried.size() || !unhurried[k]) hurried.insert(key);
     const std::string_view from = source_of(key, task);
     if (from.empty()) continue;
     const std::uint64_t incarnation = incarnation_in(key);
@@ -42,7 +47,10 @@ ReceivedValues::ReceivedValues(std::string_view task, const std::vector<std::str
     std::vector<std::string>& own = sources_[s]->keys;
     std::sort(own.begin(), own.end());
     own.erase(std::unique(own.begin(), own.end()), own.end());
-    for (std::size_t i = 0; i < own.size(); ++i) places_.emplace(own[i], Place{s, i});
+    for (std::size_t i = 0; i < own.size(); ++i) {
+      places_.emplace(own[i], Place{s, i});
+      if (!hurried.contains(own[i])) sources_[s]->unhurried.push_back(static_cast<std::int64_t>(i));
+    }
   }
 }
 

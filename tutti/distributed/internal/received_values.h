@@ -24,6 +24,7 @@ class ReceivedValues {
     std::string task;
     std::uint64_t incarnation = 0;
     std::vector<std::string> keys;
+    std::vector<std::int64_t> unhurried;  // those of them, by index, that may as well come with others
     // It does not know RecvTensors. Nothing hangs on when this is seen.
     std::atomic<bool> plain{false};
   };
@@ -32,8 +33,9 @@ class ReceivedValues {
     std::size_t index = 0;
   };
 
-  // Of a graph of `task`. Keys of its own values are left out, and those that come twice are there once.
-  ReceivedValues(std::string_view task, const std::vector<std::string>& keys);
+  // Of a graph of `task`. Keys of its own values are left out, and those that come twice are there once. `unhurried`:
+  // by key, as TaskGraph has it.
+  ReceivedValues(std::string_view task, const std::vector<std::string>& keys, const std::vector<bool>& unhurried = {});
 
   const std::vector<std::unique_ptr<Source>>& sources() const { return sources_; }
   // Null: none of these.

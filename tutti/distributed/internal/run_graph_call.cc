@@ -123,7 +123,7 @@ void RunGraphCall::run(Status sent, std::function<void()> ended) {
   const HeldWork held;
   part_.session->task->run(part_.graph, task_step,
                            [self = shared_from_this(), ended = std::move(ended)](Status status) {
-                             HeldWork::run_now();  // values first: they are waited for
+                             HeldWork::run_all();  // values first: they are waited for
                              self->step_->run_ended(std::move(status));
                              ended();
                            });

@@ -12,10 +12,10 @@ void Step::end(const Status& cause) {
   rendezvous_->abort(derived_from(task_, cause));
 }
 
-std::shared_ptr<AskedValues> Step::add_asked(std::int64_t first_request, std::size_t count) {
-  auto values = std::make_shared<AskedValues>(count, limit_bytes_);
+std::shared_ptr<AskedValues> Step::add_asked(const RecvTensorsRequest& first) {
+  auto values = std::make_shared<AskedValues>(first.rendezvous_keys.size(), limit_bytes_, first.unhurried);
   MutexLock lock(mu_);
-  asked_.emplace_back(first_request, values);
+  asked_.emplace_back(first.request_id, values);
   return values;
 }
 

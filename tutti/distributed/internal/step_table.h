@@ -38,7 +38,7 @@ class Step {
 
   // --- Values that other tasks ask for together. ---
   // Kept under the number of the first request for them.
-  std::shared_ptr<AskedValues> add_asked(std::int64_t first_request, std::size_t count);
+  std::shared_ptr<AskedValues> add_asked(const RecvTensorsRequest& first);
   // Null: unknown.
   std::shared_ptr<AskedValues> find_asked(std::int64_t first_request) const;
 

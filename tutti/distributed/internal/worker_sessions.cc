@@ -115,7 +115,7 @@ Result<std::string> WorkerSessions::add_graph(const WorkerSessionPtr& session, s
   if (session != default_ && (it == sessions_.end() || it->second != session)) {
     return aborted(task_, ": session ", printable(session->handle), " ended while a graph was registered");
   }
-  auto received = std::make_shared<const ReceivedValues>(task_, graph->received());
+  auto received = std::make_shared<const ReceivedValues>(task_, graph->received(), graph->unhurried());
   if (received->sources().empty()) received = nullptr;
   char handle[17];
   std::snprintf(handle, sizeof handle, "%016llx", static_cast<unsigned long long>(next_graph_++));

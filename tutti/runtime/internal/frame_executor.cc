@@ -28,6 +28,7 @@
 
 #include "tutti/core/flush_denormals.h"
 #include "tutti/kernels/cpu/string_hash.h"
+#include "tutti/runtime/held_work.h"
 #include "tutti/runtime/internal/node_table.h"
 #include "tutti/runtime/internal/resume.h"
 #include "tutti/runtime/step_stats.h"
@@ -450,6 +451,7 @@ Status FrameExecution::run_kernel(const Ready& ready, std::vector<Value>& output
                                    .loop = &ready.iteration->position,
                                    .sent = node.sent};
   if (node.kind == NodeKind::kKernel) {
+    if (HeldWork::waits() && node.node->op().has(kExpensive)) HeldWork::run_now();
     KernelContext context(step_, frame);
     const std::int64_t start = step_.trace ? step_.trace->now() : 0;
     Status status = compute(*node.kernel, context);

@@ -53,6 +53,9 @@ struct Item {
   const Node* node;
 };
 
+// What reads as much takes longer than it takes to wake who waits for held work.
+constexpr std::size_t kLongBytes = std::size_t{256} << 10;
+
 struct ReferenceRead {
   std::uint32_t from;
   std::uint32_t to;
@@ -98,6 +101,7 @@ class Execution {
   Status begin_item(const Item& item);
   void end_item(const Item& item);
   bool start_async(int segment, std::vector<int>& ready);
+  bool takes_long(const Item& item) const;
   KernelContext context_for(const Item& item);
   void fail(const Status& status);
   void finish();
@@ -441,6 +445,17 @@ KernelContext Execution::context_for(const Item& item) {
                                 .sent = item.sent});
 }
 
+bool Execution::takes_long(const Item& item) const {
+  if (item.is_long) return true;
+  if (item.is_transfer) return false;
+  std::size_t bytes = 0;
+  for (int k = 0; k < item.num_inputs; ++k) {
+    const Tensor& input = slots_[plan_.input_slots_[item.inputs_begin + k]].tensor;
+    if (input.has_value()) bytes += input.bytes();
+  }
+  return bytes >= kLongBytes;
+}
+
 Status Execution::begin_item(const Item& item) {
   if (step_->cancellation->cancelled()) [[unlikely]]
     return step_->cancellation->status();
@@ -479,7 +494,7 @@ Status Execution::run_item(const Item& item) {
       results_[item.index] = slots_[plan_.input_slots_[item.inputs_begin]].tensor;
       break;
     case NodeKind::kKernel: {
-      if (item.is_long) HeldWork::run_now();
+      if (HeldWork::waits() && takes_long(item)) HeldWork::run_now();
       KernelContext context = context_for(item);
       const std::int64_t start = step_->trace ? step_->trace->now() : 0;
       Status status = compute(*item.kernel, context);
@@ -520,6 +535,7 @@ bool Execution::start_async(int segment, std::vector<int>& ready) {
     if (!call->first_is_done.exchange(true, std::memory_order_acq_rel)) return;  // the starter goes on
     // Whoever ended the wait has work of its own.
     resume(*plan_.pool_, [this, call, end_call] {
+      const HeldWork held;
       std::vector<int> next;
       if (end_call(*call, next)) drain(std::move(next));
     });
