@@ -15,8 +15,9 @@ namespace tutti {
 // starts the thread that applies gradients. That thread ends with the session; when training ends, too, the workers
 // that wait are told so with kOutOfRange. (TensorFlow's chief tells them also when it only recovers, and waits for the
 // thread until its grace period is over.) When the chief fails, their steps end with kCancelled within seconds, naming
-// the chief and its error. (TensorFlow's workers see the end of training then.) A worker that comes after the end of
-// training has a session that should stop at once.
+// the chief and its error. (TensorFlow's workers see the end of training then.) A worker that comes after that ends so
+// within minutes, unless a chief has come by then: jobs are started again. One that comes after the end of training has
+// a session that should stop at once.
 class SyncReplicasHook : public SessionRunHook {
  public:
   // `sync` must outlive begin(). `num_tokens`: as ReplicaSync::init_tokens has it.
@@ -46,8 +47,8 @@ class SyncReplicasHook : public SessionRunHook {
   std::string cancel_;
   std::string chief_;  // its name, where it has one
   internal::ChiefNotice notice_;
-  const Clock* clock_ = nullptr;
-  std::shared_ptr<Applying> applying_;  // the chief's, in its present session
+  const HookContext* context_ = nullptr;  // from begin() on
+  std::shared_ptr<Applying> applying_;    // the chief's, in its present session
 };
 
 }  // namespace tutti
