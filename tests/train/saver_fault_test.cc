@@ -166,8 +166,7 @@ INSTANTIATE_TEST_SUITE_P(Ways, SaverFaults,
                                          Way{.sharded = true, .same_path = true}, Way{.power_loss = true},
                                          Way{.sharded = true, .background = true, .power_loss = true},
                                          Way{.same_path = true, .power_loss = true},
-                                         Way{.same_path = true, .silent = true},
-                                         Way{.sharded = true, .same_path = true, .background = true, .silent = true}),
+                                         Way{.same_path = true, .silent = true}),
                          testing::PrintToStringParamName());
 
 // --- Errors that the process survives ---

@@ -6,9 +6,12 @@
 
 #include "tutti/optim/replica_sync.h"
 #include "tutti/train/hooks.h"
-#include "tutti/train/internal/chief_notice.h"
 
 namespace tutti {
+
+namespace internal {
+class ChiefNotice;
+}
 
 // For SyncReplicas and StrictReplicas. On every new session: checks that global variables have values, initialises this
 // worker's step, and where the replicas have one starts its presence; on the chief moreover puts the first tokens and
@@ -46,7 +49,7 @@ class SyncReplicasHook : public SessionRunHook {
   std::string interrupt_;
   std::string cancel_;
   std::string chief_;  // its name, where it has one
-  internal::ChiefNotice notice_;
+  std::shared_ptr<internal::ChiefNotice> notice_;
   const HookContext* context_ = nullptr;  // from begin() on
   std::shared_ptr<Applying> applying_;    // the chief's, in its present session
 };
