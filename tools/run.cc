@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -33,7 +35,7 @@ Every line of output says whose it is: "[worker 0] step 100". A task that fails 
 and address, --restarts times each; a task that has none left fails the job. When the chief and all workers have ended
 with exit code 0 the other tasks are ended, and the job's exit code is 0; else it is that of the first task that failed
 for good (128 and the number, when a signal ended it). A ps that ends before the workers, with exit code 0, is started
-again too; without restarts the workers get a minute to end as well, before the job fails.
+again too; without restarts the workers get --patience to end as well, before the job fails.
 
 Ctrl-C and SIGTERM end all tasks and what these have started; a second one kills them. Nothing is left behind, also when
 tutti itself is killed.
@@ -48,6 +50,7 @@ struct Flags {
   LaunchOptions launch;
   int restarts = 0;
   double grace_seconds = 10;
+  double patience_seconds = 60;
 };
 
 std::vector<std::string> environment() {
@@ -67,6 +70,10 @@ bool coloured() {
   return isatty(STDOUT_FILENO) != 0 && isatty(STDERR_FILENO) != 0 && (refused == nullptr || *refused == '\0');
 }
 
+std::chrono::milliseconds milliseconds_of(double seconds) {
+  return std::chrono::milliseconds(static_cast<std::int64_t>(std::ceil(1000 * seconds)));
+}
+
 int run_job(const Flags& flags) {
   try {
     std::error_code error;
@@ -78,7 +85,8 @@ int run_job(const Flags& flags) {
     const std::vector<TaskPlan> plans = plan_tasks(flags.launch, reserved.ports(), place).value_or_throw();
     LauncherOptions options;
     options.supervisor.restarts = flags.restarts;
-    options.supervisor.grace = std::chrono::milliseconds(static_cast<std::int64_t>(1000 * flags.grace_seconds));
+    options.supervisor.grace = milliseconds_of(flags.grace_seconds);
+    options.supervisor.patience = milliseconds_of(flags.patience_seconds);
     options.coloured = coloured();
     return launch(plans, options);
   } catch (const Error& error) {
@@ -104,6 +112,11 @@ void add_flags(CLI::App& command, Flags& flags) {
       ->check(CLI::Range(0, 1024));
   command.add_option("--grace", flags.grace_seconds, "Seconds between SIGTERM and SIGKILL")
       ->check(CLI::Range(0.0, 86400.0))
+      ->capture_default_str();
+  command
+      .add_option("--patience", flags.patience_seconds,
+                  "Seconds that the workers get to end when a ps has ended by itself, for good; 0: no limit")
+      ->check(CLI::Range(0.0, 1e7))
       ->capture_default_str();
   command.add_flag("--ps-server", launch.ps_server, "Parameter servers run `tutti server` instead of PROGRAM");
   command.add_flag("--host-flags", launch.host_flags,

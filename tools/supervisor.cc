@@ -79,10 +79,13 @@ void Supervisor::left(Task& task, TimePoint now, Actions& actions) {
     actions.push_back(say(what));
   } else if (task.restarts < options_.restarts) {
     start_again(task, what, now, actions);
+  } else if (options_.patience.count() == 0) {
+    actions.push_back(say(str_cat(what, ", which go on without it")));
   } else {
     task.state = Task::State::kMissed;
     task.missed_at = now + options_.patience;
-    actions.push_back(say(str_cat(what, "; the job fails if they still run in ", seconds(options_.patience))));
+    actions.push_back(
+        say(str_cat(what, "; the job fails if they still run in ", seconds(options_.patience), " (--patience)")));
   }
 }
 
@@ -146,7 +149,7 @@ Supervisor::Actions Supervisor::on_time(TimePoint now) {
     if (task.state == Task::State::kPausing && now >= task.start_at) start(i, now, actions);
     if (task.state == Task::State::kMissed && now >= task.missed_at) {
       actions.push_back(say(str_cat("the workers still run ", seconds(options_.patience), " after ",
-                                    task.description.name, " has ended, without it; ending the job")));
+                                    task.description.name, " has ended, without it (--patience); ending the job")));
       end_job(1, now, actions);
     }
   }

@@ -38,7 +38,8 @@ struct SupervisorOptions {
   std::chrono::milliseconds calm{10'000};
   // How often a start for which there is no room is tried again.
   int most_delays = 6;
-  // What the others get to end, too, after a task that they need has ended with 0 and is not started again.
+  // What the others get to end, too, after a task that they need has ended with 0 and is not started again. 0: as long
+  // as they like.
   std::chrono::milliseconds patience{60'000};
   // What tasks get to end by themselves after SIGTERM.
   std::chrono::milliseconds grace{10'000};

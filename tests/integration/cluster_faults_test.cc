@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <filesystem>
 #include <functional>
@@ -45,6 +46,9 @@ struct Task {
 };
 constexpr Task kTasks[] = {{"worker", 0}, {"worker", 1}, {"ps", 0}};
 constexpr Task kMaster = kTasks[0];
+
+// Seconds of a call that are far more than the 2 and 5 that are promised.
+constexpr double kSlow = 20;
 
 // What one round does.
 struct Plan {
@@ -228,7 +232,8 @@ class FaultsTest : public testing::Test {
     FAIL() << "the cluster does not work again: " << status.to_string();
   }
 
-  void run_round(const Plan& plan) {
+  // Gives the seconds that the longest call took.
+  double run_round(const Plan& plan) {
     Client client(cluster_.target(kMaster.job, kMaster.index), plan.deadline);
     const bool closing = plan.phase == Phase::kClose;
     if (plan.phase == Phase::kBeforeConnect) client.hold_at(Phase::kBeforeConnect);
@@ -249,10 +254,11 @@ class FaultsTest : public testing::Test {
       std::abort();
     }
     thread.join();
-    check(plan, client.calls.ended());
+    const double longest = check(plan, client.calls.ended());
     if (plan.fault == Fault::kKill) cluster_.start(plan.victim.job, plan.victim.index);
     expect_service();
     expect_nothing_held();
+    return longest;
   }
 
   void expect_nothing_held() {
@@ -290,7 +296,8 @@ class FaultsTest : public testing::Test {
     if (plan.fault == Fault::kRestart) cluster_.start(plan.victim.job, plan.victim.index);
   }
 
-  void check(const Plan& plan, const std::vector<Calls::Ended>& calls) {
+  double check(const Plan& plan, const std::vector<Calls::Ended>& calls) {
+    double longest = 0;
     const bool stopped = plan.fault == Fault::kStop;
     // Twice what is promised where it is measured, in a soak; machines that run tests may be busy with other things.
     const double promised = stopped ? 5 : 2;
@@ -298,6 +305,7 @@ class FaultsTest : public testing::Test {
     for (const auto& call : calls) {
       Calls::Ended& worst = stopped ? worst_.stopped : worst_.killed;
       if (call.seconds > worst.seconds) worst = call;
+      longest = std::max(longest, call.seconds);
       EXPECT_LT(call.seconds, limit) << call.what << ": " << call.status.to_string();
       if (call.status.ok()) continue;
       const Code code = call.status.code();
@@ -308,6 +316,7 @@ class FaultsTest : public testing::Test {
       EXPECT_TRUE(message.find("/job:") != message.npos || message.find("grpc://127.0.0.1:") != message.npos)
           << call.what << ": names no task: " << call.status.to_string();
     }
+    return longest;
   }
 
   // Threads, files and mappings as when the process was first looked at. The slack is for what the allocator and gRPC
@@ -352,7 +361,11 @@ TEST_F(FaultsTest, EveryCallEndsAndTheClusterIsRepaired) {
     const Plan plan(random);
     SCOPED_TRACE(str_cat("seed ", seed, ", round ", round, ": ", plan.to_string()));
     std::printf("round %d: %s\n", round, plan.to_string().c_str());
-    run_round(plan);
+    // A busy machine may make one round slow, and hardly the same one twice.
+    if (run_round(plan) > kSlow && !HasFailure()) {
+      std::printf("  once more\n");
+      EXPECT_LT(run_round(plan), kSlow) << "twice";
+    }
   }
   for (const Calls::Ended* worst : {&worst_.killed, &worst_.stopped}) {
     std::printf("longest call with a task %s: %s, %.2f s: %s\n", worst == &worst_.killed ? "killed" : "stopped",

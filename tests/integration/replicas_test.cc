@@ -8,6 +8,8 @@
 #include <future>
 #include <thread>
 
+#include "tutti/core/cancellation.h"
+#include "tutti/core/clock.h"
 #include "tutti/distributed/in_process_cluster.h"
 #include "tutti/ops/array.h"
 #include "tutti/ops/builders.h"
@@ -545,7 +547,92 @@ TEST(StrictReplicasClusterTest, WorkersHearOfAChiefThatFails) {
   });
 }
 
-// What an earlier chief has left behind is no news to a worker that comes later.
+// Calls back when there is a session, before the hooks that come after it.
+struct CreatedHook : SessionRunHook {
+  explicit CreatedHook(std::function<void()> body) : body(std::move(body)) {}
+  void after_create_session(Session&, Coordinator&) override { body(); }
+  std::function<void()> body;
+};
+
+Status status_of(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    return error.status();
+  }
+  return {};
+}
+
+Status train_in(SyncWorker& who, const MonitoredTrainingSessionOptions& options) {
+  return status_of([&] {
+    MonitoredTrainingSession session(who.graph, options);
+    session.loop([&] { session.run(who.model->feeds(Batch(DType::kDouble, 0, 4)), {}, {who.sync.train()}); });
+  });
+}
+
+// Its disk is full when it writes the first checkpoint, before anything of the synchronisation has begun.
+TEST(SyncReplicasClusterTest, WorkersHearOfAChiefThatFailsWhileItsSessionIsMade) {
+  const auto cluster = start_cluster(2);
+  SyncWorker chief(*cluster, 0, 2, 2), worker(*cluster, 1, 2, 2);
+  std::atomic<bool> joined = false;
+  MonitoredTrainingSessionOptions leads = monitored(chief, chief.sync, true, 1'000'000);
+  leads.hooks.insert(leads.hooks.begin(), Hook(CreatedHook([&] {
+                       const auto limit = std::chrono::steady_clock::now() + 120s;
+                       while (!joined && std::chrono::steady_clock::now() < limit) std::this_thread::sleep_for(1ms);
+                       EXPECT_TRUE(joined);
+                       throw_error(resource_exhausted("no space left on device"));
+                     })));
+  MonitoredTrainingSessionOptions follows = monitored(worker, worker.sync, false, 1'000'000);
+  follows.hooks.push_back(CreatedHook([&] { joined = true; }));
+  Status failed, heard;
+  run_on_threads({[&] { failed = train_in(chief, leads); }, [&] { heard = train_in(worker, follows); }});
+  EXPECT_EQ(failed, resource_exhausted("no space left on device"));
+  EXPECT_EQ(heard.code(), Code::kCancelled) << heard.to_string();
+  EXPECT_NE(heard.message().find("no space left on device"), std::string::npos) << heard.to_string();
+}
+
+TEST(SyncReplicasClusterTest, AWorkerThatComesAfterTheChiefHasFailedDoesNotWaitForEver) {
+  const auto cluster = start_cluster(2);
+  SyncWorker chief(*cluster, 0, 2, 2), worker(*cluster, 1, 2, 2);
+  MonitoredTrainingSessionOptions leads = monitored(chief, chief.sync, true, 1'000'000);
+  leads.hooks.push_back(CreatedHook([] { throw_error(invalid_argument("no such digit: 11")); }));
+  EXPECT_EQ(train_in(chief, leads).code(), Code::kInvalidArgument);
+
+  const auto clock = std::make_shared<ManualClock>();
+  std::atomic<bool> there = false;
+  MonitoredTrainingSessionOptions follows = monitored(worker, worker.sync, false, 1'000'000);
+  follows.environment.clock = clock;
+  follows.hooks.insert(follows.hooks.begin(), Hook(CreatedHook([&] { there = true; })));
+  std::future<Status> heard = std::async(std::launch::async, [&] { return train_in(worker, follows); });
+  while (heard.wait_for(1ms) != std::future_status::ready) clock->advance(there ? 1s : 10ms);
+  const Status status = heard.get();
+  EXPECT_EQ(status.code(), Code::kCancelled) << status.to_string();
+  EXPECT_NE(status.message().find("no such digit: 11"), std::string::npos) << status.to_string();
+}
+
+TEST(StrictReplicasClusterTest, ACancellationEndsTheWaitForTheChief) {
+  const auto cluster = start_cluster(2);
+  StrictWorker chief(*cluster, 0, 2), worker(*cluster, 1, 2);
+  chief.session->run({chief.initializer});  // and no more: there is nothing to claim
+  Cancellation cancellation;
+  std::atomic<bool> there = false;
+  MonitoredTrainingSessionOptions options = monitored(worker, worker.sync, false, 10);
+  options.config.cluster.operation_timeout = 0s;  // which would end the wait too
+  options.environment.cancellation = &cancellation;
+  options.hooks.insert(options.hooks.begin(), Hook(CreatedHook([&] { there = true; })));
+  std::future<Status> ended = std::async(
+      std::launch::async, [&] { return status_of([&] { MonitoredTrainingSession(worker.graph, options); }); });
+  while (!there && ended.wait_for(1ms) != std::future_status::ready) continue;
+  EXPECT_TRUE(there);
+  cancellation.cancel(cancelled("enough"));
+  if (ended.wait_for(120s) != std::future_status::ready) {
+    ADD_FAILURE() << "it still waits";
+    chief.session->run({chief.sync.chief_init()});
+  }
+  EXPECT_EQ(ended.get(), cancelled("enough"));
+}
+
+// What an earlier chief has left behind is no news to a worker that comes later, if another chief comes too.
 TEST(SyncReplicasClusterTest, AJobIsStartedAgainAfterItsChiefFailed) {
   const auto cluster = start_cluster(2);
   for (const bool fails : {true, false}) {

@@ -23,7 +23,7 @@ TOOL = sys.argv[1]
 TIMEOUT_S = 120
 
 # Those in one list share a directory: the later ones go on where the earlier ones ended.
-SCENARIOS = [["first", "again", "late"], ["input_ends"], ["abort"], ["nan"], ["nan_stops"], ["listener"]]
+SCENARIOS = [["first", "again", "late"], ["input_ends"], ["abort"], ["nan"], ["nan_stops"], ["listener"], ["profile"]]
 
 
 class Recorder(tf1.train.SessionRunHook):
@@ -92,6 +92,9 @@ def train(scenario, directory):
             hooks.append(tf1.train.StopAtStepHook(last_step=5))
         if scenario in ("first", "abort"):
             hooks.append(tf1.train.StopAtStepHook(last_step=10))
+        if scenario == "profile":
+            hooks.append(tf1.train.ProfilerHook(save_steps=4, output_dir=directory))
+            hooks.append(tf1.train.StopAtStepHook(last_step=10))
         scaffold = tf1.train.Scaffold()
         if scenario == "listener":
             options = {"save_checkpoint_steps": None, "save_checkpoint_secs": None}
@@ -127,6 +130,9 @@ def events(directory):
                 kind = tf1.SessionLog.SessionStatus.Name(event.session_log.status)
             if kind == "summary":
                 kind = " ".join(value.tag for value in event.summary.value)
+            if kind == "tagged_run_metadata":
+                stats = tf1.RunMetadata.FromString(event.tagged_run_metadata.run_metadata).step_stats
+                kind = f"{event.tagged_run_metadata.tag} ({'with' if stats.dev_stats else 'without'} times)"
             if kind != "file_version":
                 found.append(f"event {kind} at {event.step}")
     # TensorFlow's writer puts the graph into a file that it opens, and then the hook does so again.

@@ -52,13 +52,9 @@ r = tf.raw_ops
 
 
 def start_cluster():
-    import socket
-    sockets = [socket.socket() for _ in range(sum(JOBS.values()))]
-    for s in sockets:
-        s.bind(("127.0.0.1", 0))
-    ports = [s.getsockname()[1] for s in sockets]
-    for s in sockets:
-        s.close()
+    sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "cluster"))
+    from harness import free_ports  # pylint: disable=import-outside-toplevel
+    ports = free_ports(sum(JOBS.values()))
     spec, i = {}, 0
     for job, tasks in JOBS.items():
         spec[job] = [f"127.0.0.1:{port}" for port in ports[i:i + tasks]]

@@ -13,6 +13,7 @@
 #include "tutti/train/global_step.h"
 #include "tutti/train/hooks/checkpoint_saver_hook.h"
 #include "tutti/train/hooks/nan_tensor_hook.h"
+#include "tutti/train/hooks/profiler_hook.h"
 #include "tutti/train/hooks/stop_at_step_hook.h"
 #include "tutti/train/monitored_training_session.h"
 
@@ -95,6 +96,10 @@ void run(const std::string& scenario, const std::string& directory) {
   if (scenario == "again") options.hooks.push_back(StopAtStepHook({.num_steps = 4}));
   if (scenario == "late") options.hooks.push_back(StopAtStepHook({.last_step = 5}));
   if (scenario == "first" || scenario == "abort") options.hooks.push_back(StopAtStepHook({.last_step = 10}));
+  if (scenario == "profile") {
+    options.hooks.push_back(ProfilerHook({.save_steps = 4, .output_dir = directory}));
+    options.hooks.push_back(StopAtStepHook({.last_step = 10}));
+  }
   if (scenario == "listener") {
     options.save_checkpoint_secs = 0;
     options.save_checkpoint_steps.reset();

@@ -209,7 +209,7 @@ TEST_F(SupervisorTest, AServerMayEndALittleBeforeTheWorkers) {
   Supervisor job(tasks(), {});
   job.begin(now_);
   EXPECT_EQ(texts(job.on_exit(kPs, kDone, now_)),
-            Texts{"say ps 0 has ended before the workers; the job fails if they still run in 60.0 s"});
+            Texts{"say ps 0 has ended before the workers; the job fails if they still run in 60.0 s (--patience)"});
   job.on_exit(kFirst, kDone, now_);
   EXPECT_EQ(texts(job.on_exit(kSecond, kDone, now_)), Texts{});
   EXPECT_TRUE(job.finished());
@@ -223,12 +223,25 @@ TEST_F(SupervisorTest, WorkersAreNotLeftWithoutTheirServerForEver) {
   job.on_exit(kFirst, kDone, now_);
   ASSERT_EQ(job.next_time(), now_ + milliseconds(60'000));
   EXPECT_EQ(texts(job.on_time(now_ + milliseconds(59'999))), Texts{});
-  EXPECT_EQ(
-      texts(job.on_time(now_ + milliseconds(60'000))),
-      (Texts{"say the workers still run 60.0 s after ps 0 has ended, without it; ending the job", "terminate 2"}));
+  EXPECT_EQ(texts(job.on_time(now_ + milliseconds(60'000))),
+            (Texts{"say the workers still run 60.0 s after ps 0 has ended, without it (--patience); ending the job",
+                   "terminate 2"}));
   job.on_exit(kSecond, kKilled, now_);
   EXPECT_TRUE(job.finished());
   EXPECT_EQ(job.exit_code(), 1);
+}
+
+TEST_F(SupervisorTest, WorkersMayGetAllTheTimeTheyWant) {
+  Supervisor job(tasks(), {.patience = milliseconds(0)});
+  job.begin(now_);
+  EXPECT_EQ(texts(job.on_exit(kPs, kDone, now_)),
+            Texts{"say ps 0 has ended before the workers, which go on without it"});
+  job.on_exit(kFirst, kDone, now_);
+  EXPECT_EQ(job.next_time(), std::nullopt);
+  EXPECT_EQ(texts(job.on_time(now_ + milliseconds(1'000'000'000))), Texts{});
+  job.on_exit(kSecond, kDone, now_);
+  EXPECT_TRUE(job.finished());
+  EXPECT_EQ(job.exit_code(), 0);
 }
 
 TEST_F(SupervisorTest, AServerThatEndsByItselfIsStartedAgain) {
@@ -239,7 +252,7 @@ TEST_F(SupervisorTest, AServerThatEndsByItselfIsStartedAgain) {
   now_ += milliseconds(100);
   EXPECT_EQ(texts(job.on_time(now_)), Texts{"start 0"});
   EXPECT_EQ(texts(job.on_exit(kPs, kDone, now_)),
-            Texts{"say ps 0 has ended before the workers; the job fails if they still run in 60.0 s"});
+            Texts{"say ps 0 has ended before the workers; the job fails if they still run in 60.0 s (--patience)"});
   job.on_exit(kFirst, kDone, now_);
   EXPECT_EQ(texts(job.on_exit(kSecond, kDone, now_)), Texts{});
   EXPECT_EQ(job.next_time(), now_ + milliseconds(10'000));  // the grace, of nobody

@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <future>
+#include <thread>
 
 #include "tests/train/saver_fixture.h"
 
@@ -148,6 +150,78 @@ TEST_F(CheckpointManagerTest, TheLatestIsOneThatIsWhole) {
   EXPECT_EQ(manager.save(session), path(3));
   manager.wait();
   EXPECT_EQ(manager.latest_checkpoint(), path(3));
+}
+
+// Writes nothing before `go`, and then nothing when it is full.
+class SaveInFlight : public CheckpointManagerTest {
+ protected:
+  CheckpointManagerOptions slow() {
+    CheckpointManagerOptions slow = options();
+    slow.max_to_keep = 1;
+    slow.saver.files = &files_;
+    slow.saver.save_in_background = true;
+    slow.init_fn = [this](Session& session) {
+      initialised_ = true;
+      session.run({model_.init});
+    };
+    return slow;
+  }
+  std::int64_t step() { return on_slow_disk_.run({}, {model_.global_step})[0].scalar<std::int64_t>(); }
+  // Lets the disk go on once restore_or_initialize had its chance to look too early.
+  std::optional<std::string> restore(CheckpointManager& manager) {
+    auto restored = std::async(std::launch::async, [&] { return manager.restore_or_initialize(on_slow_disk_); });
+    EXPECT_NE(restored.wait_for(std::chrono::milliseconds(20)), std::future_status::ready);
+    held_ = false;
+    return restored.get();
+  }
+
+  std::atomic<bool> held_ = false, full_ = false;
+  bool initialised_ = false;
+  FaultyFileSystem files_{local_file_system(), [this](FileOp op, const std::string& path) {
+                            // Not for ever, so that the test fails rather than hangs.
+                            const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+                            while (op == FileOp::kOpenWrite && held_ && std::chrono::steady_clock::now() < limit) {
+                              std::this_thread::sleep_for(std::chrono::milliseconds(1));
+                            }
+                            return full_ && op == FileOp::kSync ? resource_exhausted(path, ": no space left on device")
+                                                                : Status();
+                          }};
+  LocalSession on_slow_disk_{model_.graph, {.threads = {.files = &files_}}};
+};
+
+TEST_F(SaveInFlight, IsTheOneThatIsRestored) {
+  CheckpointManager manager(model_.graph, slow());
+  on_slow_disk_.run({model_.init});
+  for (const int number : {1, 2}) {  // the first of all, then one that makes the one before it go
+    on_slow_disk_.run({model_.train});
+    held_ = true;
+    EXPECT_EQ(manager.save(on_slow_disk_), path(number));
+    on_slow_disk_.run({model_.train});
+    EXPECT_EQ(restore(manager), path(number));
+    EXPECT_EQ(step(), number);
+  }
+  EXPECT_FALSE(initialised_);
+}
+
+TEST_F(SaveInFlight, ThatFailsIsToldOfByTheNextSave) {
+  CheckpointManager manager(model_.graph, slow());
+  on_slow_disk_.run({model_.init});
+  EXPECT_EQ(manager.save(on_slow_disk_), path(1));
+  manager.wait();
+  full_ = held_ = true;
+  EXPECT_EQ(manager.save(on_slow_disk_), path(2));
+  on_slow_disk_.run({model_.train});
+  EXPECT_EQ(restore(manager), path(1));
+  EXPECT_EQ(step(), 0);
+  full_ = false;
+  try {
+    manager.save(on_slow_disk_);
+    ADD_FAILURE() << "nobody was told";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Code::kResourceExhausted) << error.what();
+  }
+  manager.save(on_slow_disk_);
+  manager.close();
 }
 
 }  // namespace

@@ -290,6 +290,63 @@ TEST_F(MonitoredTest, OtherErrorsOfHooksEndTheJob) {
   EXPECT_EQ(events.back(), "a.before_run");
 }
 
+// As when a thread of an earlier hook fails while this one runs something: the thread asks all to stop and closes the
+// session.
+struct StoppedHook : SessionRunHook {
+  explicit StoppedHook(Status cause) : cause(std::move(cause)) {}
+  void after_create_session(Session& session, Coordinator& coordinator) override {
+    if (cause.ok()) return;
+    coordinator.request_stop(std::exchange(cause, Status()));
+    static_cast<void>(session.close());
+    session.run({NodeName("train")});
+  }
+  Status cause;
+};
+
+// Keeps what it is told to have failed.
+struct FailureHook : SessionRunHook {
+  explicit FailureHook(std::vector<Status>& failures) : failures(&failures) {}
+  void failed(Session& session, const Status& error) override {
+    failures->push_back(error);
+    EXPECT_NE(session.try_run({}, {}, {NodeName("train")}).status().code(), Code::kUnknown);
+  }
+  std::vector<Status>* failures;
+};
+
+TEST_F(MonitoredTest, AThreadThatFailsWhileASessionIsMadeIsTheCause) {
+  std::vector<Status> failures;
+  auto made = std::async(std::launch::async, [&] {
+    return session({StoppedHook(aborted("ps:0 is gone")), FailureHook(failures)}).sessions_created();
+  });
+  while (made.wait_for(1ms) != std::future_status::ready) surroundings.clock->advance(100ms);
+  EXPECT_EQ(made.get(), 1);
+  EXPECT_EQ(surroundings.lines.count("ps:0 is gone"), 1);
+  EXPECT_TRUE(failures.empty()) << failures[0].to_string();
+
+  EXPECT_EQ(thrown_by([&] {
+              session({StoppedHook(data_loss("a thread's")), FailureHook(failures)});
+            }),
+            data_loss("a thread's"));
+  EXPECT_EQ(failures, std::vector<Status>{data_loss("a thread's")});
+}
+
+TEST_F(MonitoredTest, HooksLearnOfAnErrorWhileASessionIsMade) {
+  std::vector<Status> failures;
+  const auto hooks = [&](Status error) {
+    return std::vector<Hook>{ThrowingHook("after_create_session", std::move(error)), FailureHook(failures)};
+  };
+  EXPECT_EQ(thrown_by([&] { session(hooks(resource_exhausted("full"))); }), resource_exhausted("full"));
+  EXPECT_EQ(failures, std::vector<Status>{resource_exhausted("full")});
+  // Also when it recovers from something else.
+  failures.clear();
+  auto late = std::make_shared<ThrowingHook>("after_create_session", Status());
+  MonitoredSession monitored = session({late, FailureHook(failures)});
+  late->status = resource_exhausted("full");
+  faults.fail_next_run(aborted("gone"));
+  EXPECT_EQ(thrown_by([&] { monitored.run({job.train}); }), resource_exhausted("full"));
+  EXPECT_EQ(failures, std::vector<Status>{resource_exhausted("full")});
+}
+
 TEST_F(MonitoredTest, ASingularSessionDoesNotRecover) {
   creator.config.connect = faults.connect();
   SingularMonitoredSession monitored(job.graph, creator);

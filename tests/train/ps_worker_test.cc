@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <stdexcept>
 #include <thread>
 
 #include "tutti/distributed/in_process_cluster.h"
@@ -184,6 +185,43 @@ TEST(PSWorkerStart, StopEndsTheOpeningOfASessionWhileAServerIsMissing) {
   }
 }
 
+// The caller's own cancellation ends it too, and is not in the way of the worker's.
+TEST(PSWorkerStart, TheConnectionsOwnCancellationEndsTheOpening) {
+  ServerOptions lonely;
+  lonely.cluster.set("ps", 0, "127.0.0.1:1");
+  lonely.cluster.set("worker", 0, "127.0.0.1:0");
+  lonely.job = "worker";
+  lonely.task = 0;
+  lonely.log = [](const std::string&) {};
+  const std::unique_ptr<Server> server = Server::start(lonely).value_or_throw();
+  enum class Ended { kBefore, kByOwn, kByStop };
+  for (const Ended how : {Ended::kBefore, Ended::kByOwn, Ended::kByStop}) {
+    Cancellation own;
+    if (how == Ended::kBefore) own.cancel(cancelled("the caller's"));
+    PSWorkerOptions options;
+    options.cluster = lonely.cluster;
+    options.is_chief = true;
+    options.session.master = server->target();
+    options.session.max_wait_secs = 60;
+    options.session.environment.log = nullptr;
+    options.session.config.cluster.cancellation = &own;
+    Counter worker(options, 1);
+    std::thread other([&] {
+      if (how == Ended::kByOwn) own.cancel(cancelled("the caller's"));
+      if (how == Ended::kByStop) worker.stop();
+    });
+    try {
+      worker.start();
+      ADD_FAILURE() << "there is no ps";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Code::kCancelled) << error.what();
+      const char* const cause = how == Ended::kByStop ? "the worker was stopped" : "the caller's";
+      EXPECT_NE(std::string(error.what()).find(cause), std::string::npos) << error.what();
+    }
+    other.join();
+  }
+}
+
 // Its steps do not listen.
 class Stubborn : public PSWorker {
  public:
@@ -225,6 +263,27 @@ TEST_F(PSWorkerTest, AStepThatOutlivesTheGraceIsWaitedForByTheDestructor) {
     }
   }
   EXPECT_TRUE(waited);
+}
+
+TEST_F(PSWorkerTest, WhoIsToldOfALateStepMayCallTheWorkerAndThrow) {
+  PSWorkerOptions impatient = options(0);
+  impatient.stop_grace_period = std::chrono::milliseconds(1);
+  Stubborn* running = nullptr;
+  int told = 0;
+  impatient.session.environment.log = [&](const std::string& line) {
+    if (line.find("outlived the grace period") == std::string::npos) return;
+    ++told;
+    EXPECT_THROW(running->stop(), Error);
+    running->may_end = true;
+    throw std::runtime_error("a log's own");
+  };
+  {
+    Stubborn worker(impatient);
+    running = &worker;
+    worker.start();
+    while (!worker.in_step) std::this_thread::yield();
+  }
+  EXPECT_EQ(told, 1);
 }
 
 class Failing : public PSWorker {

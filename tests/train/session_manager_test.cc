@@ -87,6 +87,9 @@ TEST_F(ManagerTest, TheSaversOwnStateFileSaysWhichIsTheNewest) {
   EXPECT_EQ(w(*manager().prepare_session(prepare)), 10.5f);
   ASSERT_EQ(saver.last_checkpoints().size(), 1u);
   EXPECT_TRUE(saver.last_checkpoints()[0].ends_with("best.ckpt-1")) << saver.last_checkpoints()[0];
+  LocalSession other(job.graph);
+  saver.restore(other, directory.path());
+  EXPECT_EQ(w(other), 10.5f);
 }
 
 TEST_F(ManagerTest, RecoverSaysWhenThereIsNothingToRestore) { EXPECT_FALSE(manager().recover_session(prepare).second); }

@@ -91,10 +91,21 @@ std::int64_t CheckpointManager::steps(Session& session) const {
                                "\" is no whole number: ", value.to_string()));
 }
 
-void CheckpointManager::wait() {
+void CheckpointManager::settle() {
   const Status written = saver_.try_wait();
   if (!written.ok()) last_step_ = step_before_;  // the next save is not too soon after one that is none
-  throw_if_error(written);
+  lost_.update(written);
+}
+
+void CheckpointManager::wait() {
+  settle();
+  throw_if_error(std::exchange(lost_, {}));
+}
+
+void CheckpointManager::close() {
+  settle();
+  saver_.close();
+  throw_if_error(std::exchange(lost_, {}));
 }
 
 std::string CheckpointManager::latest_checkpoint() const {
@@ -120,6 +131,9 @@ std::optional<std::string> CheckpointManager::save(Session& session, std::option
 }
 
 std::optional<std::string> CheckpointManager::restore_or_initialize(Session& session) {
+  // What is being written is the newest as soon as it is whole, and the one before it may then be gone. A save that
+  // failed is the next save's matter.
+  settle();
   if (const std::string latest = latest_checkpoint(); !latest.empty()) {
     saver_.restore(session, latest);
     if (options_.step_counter) last_step_ = steps(session);

@@ -42,12 +42,13 @@ class CheckpointManager {
   // one.
   std::optional<std::string> save(Session& session, std::optional<std::int64_t> number = {},
                                   bool check_interval = true);
-  // Restores the newest checkpoint and returns its path, or else calls init_fn and returns nothing.
+  // Restores the newest checkpoint and returns its path, or else calls init_fn and returns nothing. One that is still
+  // being written in the background is waited for.
   std::optional<std::string> restore_or_initialize(Session& session);
   void restore(Session& session, const std::string& path) { saver_.restore(session, path); }
   // See Saver.
   void wait();
-  void close() { saver_.close(); }
+  void close();
 
   // The newest that is whole, so not one that is still being written in the background. Empty when there is none.
   std::string latest_checkpoint() const;
@@ -59,6 +60,8 @@ class CheckpointManager {
 
  private:
   void recover();
+  // Waits for what is written in the background; what went wrong is kept for the next call that tells it.
+  void settle();
   std::int64_t steps(Session& session) const;
 
   const CheckpointManagerOptions options_;
@@ -67,6 +70,7 @@ class CheckpointManager {
   std::int64_t next_number_ = 1;
   std::optional<std::int64_t> last_step_;    // at the last save or restore
   std::optional<std::int64_t> step_before_;  // at the one before, should the last save fail
+  Status lost_;                              // what a save in the background failed with, and nobody was told yet
 };
 
 }  // namespace tutti

@@ -12,16 +12,17 @@ namespace {
 // Of a checkpoint's names, so many stand in a message.
 constexpr std::size_t kNamesShown = 10;
 
-Result<std::string> find_prefix(FileSystem& fs, const std::string& path) {
+Result<std::string> find_prefix(FileSystem& fs, const std::string& path, std::string_view state_file) {
   if (path.empty()) return invalid_argument("the path of a checkpoint is empty");
   if (checkpoint_exists(fs, path)) return path;
   const Result<FileInfo> info = fs.info(path);
   if (!info.ok() || !info->is_directory) {
     return invalid_argument("The passed save_path is not a valid checkpoint: ", printable(path));
   }
-  TUTTI_ASSIGN_OR_RETURN(std::optional<std::string> latest, latest_checkpoint(fs, path));
+  TUTTI_ASSIGN_OR_RETURN(std::optional<std::string> latest, latest_checkpoint(fs, path, state_file));
   if (!latest) {
-    return invalid_argument("Couldn't find 'checkpoint' file or checkpoints in given directory ", printable(path));
+    return invalid_argument("Couldn't find '", state_file, "' file or checkpoints in given directory ",
+                            printable(path));
   }
   return *std::move(latest);
 }
@@ -40,8 +41,9 @@ Status list(const Reader& reader, std::vector<CheckpointReader::Variable>* varia
 CheckpointReader::CheckpointReader(std::string prefix) : prefix_(std::move(prefix)) {}
 CheckpointReader::~CheckpointReader() = default;
 
-Result<std::unique_ptr<CheckpointReader>> CheckpointReader::open(FileSystem& fs, const std::string& path) {
-  TUTTI_ASSIGN_OR_RETURN(std::string prefix, find_prefix(fs, path));
+Result<std::unique_ptr<CheckpointReader>> CheckpointReader::open(FileSystem& fs, const std::string& path,
+                                                                 std::string_view state_file) {
+  TUTTI_ASSIGN_OR_RETURN(std::string prefix, find_prefix(fs, path, state_file));
   std::unique_ptr<CheckpointReader> reader(new CheckpointReader(std::move(prefix)));
   Result<std::unique_ptr<BundleReader>> bundle = BundleReader::open(fs, reader->prefix_);
   if (bundle.ok()) {

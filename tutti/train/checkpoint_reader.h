@@ -8,6 +8,7 @@
 
 #include "tutti/core/file_system.h"
 #include "tutti/core/tensor.h"
+#include "tutti/io/checkpoint_state.h"
 
 namespace tutti {
 
@@ -23,9 +24,10 @@ class CheckpointReader {
     Shape shape;
   };
 
-  // `path`: a prefix, or a directory whose file `checkpoint` names one. kInvalidArgument when it is neither, kDataLoss
+  // `path`: a prefix, or a directory whose file `state_file` names one. kInvalidArgument when it is neither, kDataLoss
   // for damage. `fs` outlives the reader.
-  static Result<std::unique_ptr<CheckpointReader>> open(FileSystem& fs, const std::string& path);
+  static Result<std::unique_ptr<CheckpointReader>> open(FileSystem& fs, const std::string& path,
+                                                        std::string_view state_file = kCheckpointStateFile);
   ~CheckpointReader();
 
   const std::string& prefix() const { return prefix_; }

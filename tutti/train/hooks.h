@@ -16,6 +16,7 @@
 
 namespace tutti {
 
+class Cancellation;
 class Clock;
 class Coordinator;
 class EventWriters;
@@ -31,6 +32,8 @@ struct HookContext {
   FileSystem& files;
   EventWriters& events;
   LogFunction log;  // never null
+  // Ends steps and what else waits; null: nothing does. For what a hook runs besides steps and may wait long.
+  Cancellation* cancellation = nullptr;
 };
 
 // What a hook adds to a step.
@@ -80,10 +83,8 @@ class RunContext {
 //   after_create_session      for each session: the first one, and again after each recovery
 //   before_run, after_run     around each step; not after_run when the step failed
 //   end                       once, while the session is still open; not when an error ends the job
-//   failed                    then instead, with that error, when there is a session (it may be broken). Must not
-//   throw. after_close_session       for each session: it is closed and about to go, so what still uses it must be
-//   waited
-//                             for. Must not throw.
+//   failed                    then instead, when there is a session (it may be broken). Must not throw
+//   after_close_session       for each session: closed and about to go. Must wait for what uses it, and not throw
 //
 // A hook may throw Error: kAborted and kUnavailable make the session recover, others end the job. One hook serves one
 // monitored session at a time.

@@ -28,8 +28,12 @@ class MonitoredSession::Impl {
         environment_(creator_->environment()),
         graph_(creator_->graph()),
         events_(*environment_.files, *environment_.clock, [this](const std::string& line) { environment_.say(line); }),
-        hook_context_{graph_, *environment_.clock, *environment_.files, events_,
-                      [this](const std::string& line) { environment_.say(line); }} {
+        hook_context_{graph_,
+                      *environment_.clock,
+                      *environment_.files,
+                      events_,
+                      [this](const std::string& line) { environment_.say(line); },
+                      environment_.cancellation} {
     for (const Hook& hook : options_.hooks) hook->begin(hook_context_);
     make_live();
   }
@@ -80,6 +84,11 @@ class MonitoredSession::Impl {
  private:
   void check_open() const;
   std::unique_ptr<LiveSession> create();
+  // The thread that failed first is the cause of what the others met with: its error, where that is to be told instead
+  // of `status`; else OK.
+  static Status thread_error(LiveSession& live, const Status& status) {
+    return is_preemption(status) ? Status() : live.coordinator().requested_error();
+  }
   void make_live();
   // False: `status` is what counts. Throws what counts instead.
   bool recover_from(const Status& status);
@@ -88,7 +97,7 @@ class MonitoredSession::Impl {
   void retire();
   void forget_ended();
   void end_hooks();
-  void fail_hooks();
+  void fail_hooks(LiveSession& live, const Status& error);
   void after_close(LiveSession& live);
   Status stop_live();
   void say_stragglers(const std::vector<std::string>& names);
@@ -129,13 +138,19 @@ void MonitoredSession::Impl::check_open() const {
 std::unique_ptr<LiveSession> MonitoredSession::Impl::create() {
   auto live = std::make_unique<LiveSession>(creator_->create_session(), *environment_.clock, environment_.cancellation);
   frozen_at_ = graph_.id_limit();
-  start_queue_runners(graph_, live->session(), live->coordinator());
   try {
+    start_queue_runners(graph_, live->session(), live->coordinator());
     for (const Hook& hook : options_.hooks) hook->after_create_session(live->session(), live->coordinator());
   } catch (...) {
+    const Status thrown = current_error();
+    Status first = thread_error(*live, thrown);
+    if (first.code() == Code::kOutOfRange) first = {};  // that a thread's input has ended is no cause of this
+    const Status& cause = first.ok() ? thrown : first;
+    if (!recovers_ || !is_preemption(cause)) fail_hooks(*live, cause);
     std::vector<std::string> stragglers;
     live->abandon(grace(), &stragglers);
     after_close(*live);
+    if (!first.ok()) throw_error(first);
     throw;
   }
   ++created_;
@@ -163,9 +178,7 @@ void MonitoredSession::Impl::make_live() {
 }
 
 bool MonitoredSession::Impl::recover_from(const Status& status) {
-  // The thread that failed first is the cause of what the others met with.
-  Status first;
-  if (live_ != nullptr && !is_preemption(status)) first = live_->coordinator().requested_error();
+  const Status first = live_ == nullptr ? Status() : thread_error(*live_, status);
   const Status& cause = first.ok() ? status : first;
   if (recovers_ && live_ != nullptr && is_preemption(cause) && may_lose_again(cause)) {
     lose(cause);
@@ -243,11 +256,8 @@ void MonitoredSession::Impl::end_hooks() {
   throw_if_error(first);
 }
 
-void MonitoredSession::Impl::fail_hooks() {
-  if (live_ == nullptr) return;
-  // What passes through a destructor cannot be looked at.
-  const Status error = failure_.ok() ? Status(Code::kUnknown, "an exception ended the program's loop") : failure_;
-  for (const Hook& hook : options_.hooks) hook->failed(live_->session(), error);
+void MonitoredSession::Impl::fail_hooks(LiveSession& live, const Status& error) {
+  for (const Hook& hook : options_.hooks) hook->failed(live.session(), error);
 }
 
 void MonitoredSession::Impl::after_close(LiveSession& live) {
@@ -291,8 +301,9 @@ void MonitoredSession::Impl::end_quietly() {
   try {
     if (clean) {
       end_hooks();
-    } else {
-      fail_hooks();
+    } else if (live_ != nullptr) {
+      // What passes through a destructor cannot be looked at.
+      fail_hooks(*live_, failure_.ok() ? Status(Code::kUnknown, "an exception ended the program's loop") : failure_);
     }
   } catch (...) {
     error = current_error();

@@ -81,6 +81,11 @@ void PSWorker::stop() {
 
 void PSWorker::join() { end(); }
 
+bool PSWorker::runs() {
+  MutexLock lock(mu_);
+  return state_ == State::kRunning;
+}
+
 void PSWorker::end() {
   MutexLock lock(mu_);
   if (state_ != State::kRunning) return;
@@ -101,6 +106,15 @@ void PSWorker::finish() noexcept {
   } catch (const Error&) {
     // Whoever wanted to know has called stop().
   }
+  try {
+    // Without the lock: who is told may call this.
+    if (runs()) {
+      options_.session.environment.say(
+          str_cat(name(), ": waiting for a step that has outlived the grace period of its stop"));
+    }
+  } catch (...) {
+    // What a log throws changes nothing here.
+  }
   wait_for_last_step();
 }
 
@@ -108,8 +122,6 @@ void PSWorker::finish() noexcept {
 void PSWorker::wait_for_last_step() {
   MutexLock lock(mu_);
   if (state_ != State::kRunning) return;
-  options_.session.environment.say(
-      str_cat(name(), ": waiting for a step that has outlived the grace period of its stop"));
   while (!coordinator_.running().empty()) {
     try {
       coordinator_.join({.stop_grace_period = std::chrono::hours(1)});

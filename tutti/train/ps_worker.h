@@ -92,6 +92,7 @@ class PSWorker {
   void run_steps();
   // Waits for the steps and closes.
   void end();
+  bool runs();
   void wait_for_last_step();
 
   const PSWorkerOptions options_;

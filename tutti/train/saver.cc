@@ -239,7 +239,8 @@ Status Saver::Impl::restore(Session& session, const std::string& path, const Run
     while (writing_) written_.wait(mu_);
   }
   if (variables_.empty()) return {};
-  TUTTI_ASSIGN_OR_RETURN(const std::unique_ptr<CheckpointReader> reader, CheckpointReader::open(fs_, path));
+  TUTTI_ASSIGN_OR_RETURN(const std::unique_ptr<CheckpointReader> reader,
+                         CheckpointReader::open(fs_, path, options_.latest_filename));
   TUTTI_RETURN_IF_ERROR(internal::check_restorable(*reader, variables_, options_.reshape));
   const Result<std::vector<Tensor>> done =
       session.try_run(filename(reader->prefix()), {}, {nodes_.names.restore_op}, options);

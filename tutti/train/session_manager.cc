@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <utility>
 
 #include "tutti/core/cancellation.h"
 #include "tutti/train/internal/backoff.h"
+#include "tutti/train/internal/on_cancel.h"
 #include "tutti/train/internal/preemption.h"
 #include "tutti/train/saver.h"
 #include "tutti/train/seconds.h"
@@ -57,7 +59,14 @@ std::unique_ptr<Session> SessionManager::open(Duration limit) {
   if (limit != kNoLimit && config.cluster.create_timeout.count() == 0) {
     config.cluster.create_timeout = std::chrono::ceil<std::chrono::milliseconds>(limit);
   }
-  config.cluster.cancellation = environment_.cancellation;
+  // The caller's own and the environment's: whichever comes first.
+  Cancellation* const own = config.cluster.cancellation;
+  std::optional<Cancellation> either;
+  if (environment_.cancellation != nullptr) {
+    config.cluster.cancellation = &either.emplace(*environment_.cancellation);
+  }
+  const internal::OnCancel on_own(either ? own : nullptr, [&] { either->cancel(own->status()); });
+  if (either && own != nullptr && own->cancelled()) throw_error(own->status());
   return open_session(options_.master, graph_, config).value_or_throw();
 }
 

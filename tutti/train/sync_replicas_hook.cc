@@ -6,14 +6,15 @@
 
 #include "tutti/core/cancellation.h"
 #include "tutti/train/coordinator.h"
+#include "tutti/train/internal/chief_notice.h"
 #include "tutti/train/internal/preemption.h"
 
 namespace tutti {
 
 namespace {
 
-void check_ready(Session& session, const std::string& ready, const std::string& init) {
-  const Tensor missing = session.run({}, {ready})[0];
+void check_ready(Session& session, const std::string& ready, const std::string& init, const RunOptions& options) {
+  const Tensor missing = session.run({}, {ready}, {}, options)[0];
   if (missing.num_elements() == 0) return;
   std::vector<std::string> names;
   for (const std::string& name : missing.flat<std::string>()) names.push_back(printable(name));
@@ -73,8 +74,9 @@ void SyncReplicasHook::begin(HookContext& context) {
   ready_ = sync_.ready_for_local_init().name();
   local_init_ = (is_chief_ ? sync_.chief_init() : sync_.local_step_init())->name();
   if (sync_.presence() != nullptr) presence_ = sync_.presence()->name();
-  notice_.build(context.graph);
-  clock_ = &context.clock;
+  notice_ = std::make_shared<internal::ChiefNotice>();
+  notice_->build(context.graph);
+  context_ = &context;
   if (!is_chief_) return;
   chief_ = sync_.worker();
   init_tokens_ = sync_.init_tokens(num_tokens_)->name();
@@ -84,18 +86,20 @@ void SyncReplicasHook::begin(HookContext& context) {
 }
 
 void SyncReplicasHook::after_create_session(Session& session, Coordinator& coordinator) {
-  check_ready(session, ready_, local_init_);
+  RunOptions options;
+  options.cancellation = context_->cancellation;
+  check_ready(session, ready_, local_init_, options);
   if (!presence_.empty()) attend(session, presence_);
   if (is_chief_) {
-    notice_.prepare(session);
-    session.run({local_init_});
-    session.run({init_tokens_});
+    notice_->prepare(session, options);
+    session.run({local_init_}, options);
+    session.run({init_tokens_}, options);
     start_applying(session, coordinator);
     return;
   }
   // Before the wait for the chief that initialising may be.
-  notice_.watch(session, coordinator);
-  const Status begun = session.try_run({}, {}, {local_init_}).status();
+  notice_->watch(session, coordinator, options);
+  const Status begun = session.try_run({}, {}, {local_init_}, options).status();
   if (begun.code() == Code::kOutOfRange) return coordinator.request_stop();  // there is nothing left to do
   if (!begun.ok()) throw_if_error(coordinator.requested_error());
   throw_if_error(begun);
@@ -103,8 +107,8 @@ void SyncReplicasHook::after_create_session(Session& session, Coordinator& coord
 
 void SyncReplicasHook::start_applying(Session& session, Coordinator& coordinator) {
   applying_ = std::make_shared<Applying>(apply_, interrupt_);
-  const auto tell = [notice = notice_, clock = clock_, chief = chief_, &session](const Status& error) {
-    if (!internal::is_preemption(error)) notice.post(session, *clock, chief, error);
+  const auto tell = [notice = notice_, clock = &context_->clock, chief = chief_, &session](const Status& error) {
+    if (!internal::is_preemption(error)) notice->post(session, *clock, chief, error);
   };
   coordinator.start_thread("SyncReplicas", [&session, &coordinator, applying = applying_, tell] {
     try {
@@ -123,7 +127,7 @@ void SyncReplicasHook::start_applying(Session& session, Coordinator& coordinator
 }
 
 void SyncReplicasHook::failed(Session& session, const Status& error) {
-  if (is_chief_ && applying_) notice_.post(session, *clock_, chief_, error);
+  if (is_chief_) notice_->post(session, context_->clock, chief_, error);
 }
 
 void SyncReplicasHook::end(Session& session) {

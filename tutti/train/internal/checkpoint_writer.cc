@@ -33,17 +33,21 @@ Status CheckpointWriter::finish(const Checkpoint& checkpoint, const std::string&
 }
 
 Status CheckpointWriter::keep(const std::string& path) {
-  KeptCheckpoints after = [&] {
+  const KeptCheckpoints before = [&] {
     MutexLock lock(mu_);
     // From here on it counts, even if it cannot be published: a later save will delete it in its turn.
     kept_.add(path, now());
     return kept_;
   }();
+  KeptCheckpoints after = before;
   const std::vector<std::string> surplus = after.take_surplus();
   TUTTI_RETURN_IF_ERROR(publish(path, after));
   {
     MutexLock lock(mu_);
-    kept_.set_list(after.list());
+    // Not the whole list: it may have been set since.
+    for (const auto& [old, time] : before.list()) {
+      if (!after.lists(old)) kept_.forget(old);
+    }
     kept_.set_last_preserved(after.last_preserved());
     published_ = path;
   }
@@ -76,7 +80,8 @@ Status CheckpointWriter::replace_newest(const Checkpoint& checkpoint, const std:
                            read_checkpoint_state(fs_, directory_of(path), options_.state_file));
     if (!state) return failed_precondition(options_.state_file, " is gone while \"", printable(path), "\" is saved");
     before = *state;
-    state->all_model_checkpoint_paths.back() = state->model_checkpoint_path = meanwhile;
+    std::ranges::replace(state->all_model_checkpoint_paths, before.model_checkpoint_path, meanwhile);
+    state->model_checkpoint_path = meanwhile;
     TUTTI_RETURN_IF_ERROR(write_state(path, *state));
   }
   TUTTI_RETURN_IF_ERROR(delete_checkpoint(fs_, path, /*meta=*/false));

@@ -13,13 +13,17 @@ namespace {
 
 // Seldom enough to cost nothing beside training, often enough to be heard soon.
 constexpr std::chrono::seconds kBetweenLooks{1};
-// Of one look, or one post: the session may be broken.
+// Of one look: the next one comes soon.
 constexpr std::chrono::seconds kLookTimeout{10};
+// Of a post, which is not repeated: the session may be broken.
+constexpr std::chrono::seconds kPostTimeout{60};
+// What a job that is started again gets until its chief is there, which may restore a large model first.
+constexpr std::chrono::seconds kComeBack{300};
 constexpr const char* kName = "chief_notice";
 
-RunOptions brief() {
+RunOptions within(std::chrono::seconds timeout) {
   RunOptions options;
-  options.timeout = kLookTimeout;
+  options.timeout = timeout;
   return options;
 }
 
@@ -43,32 +47,45 @@ void ChiefNotice::build(Graph& graph) {
   read_ = op1("ReadVariableOp", {handle}, dtype, str_cat(kName, "/Read")).name();
 }
 
-std::optional<std::string> ChiefNotice::read(Session& session) const {
-  const Result<std::vector<Tensor>> read = session.try_run({}, {read_}, {}, brief());
-  if (!read.ok()) return {};
-  return (*read)[0].scalar<std::string>();
+Result<std::string> ChiefNotice::read(Session& session, const RunOptions& options) const {
+  const Result<std::vector<Tensor>> read = session.try_run({}, {read_}, {}, options);
+  if (read.ok()) return (*read)[0].scalar<std::string>();
+  const Status& error = read.status();
+  const bool nothing_yet =
+      error.code() == Code::kFailedPrecondition && error.message().find("uninitialized") != std::string::npos;
+  if (nothing_yet) return std::string();
+  return error;
 }
 
-void ChiefNotice::write(Session& session, const std::string& text) const {
-  static_cast<void>(session.try_run({{text_, Tensor::scalar(text)}}, {}, {write_}, brief()));
+Status ChiefNotice::write(Session& session, const std::string& text, const RunOptions& options) const {
+  return session.try_run({{text_, Tensor::scalar(text)}}, {}, {write_}, options).status();
 }
 
-void ChiefNotice::prepare(Session& session) const {
-  if (!read(session)) write(session, "");
+// That the write has run once also makes a later post short: its nodes are where they belong.
+void ChiefNotice::prepare(Session& session, const RunOptions& options) const {
+  throw_if_error(write(session, "", options).with_context("synchronous replicas"));
 }
 
 // The time tells two notices with the same words apart.
 void ChiefNotice::post(Session& session, const Clock& clock, const std::string& chief, const Status& error) const {
-  write(session, str_cat(clock.wall_micros(), " the chief", chief.empty() ? "" : str_cat(" (", chief, ")"),
-                         " ended with an error: ", error.to_string()));
+  const std::string text = str_cat(clock.wall_micros(), " the chief", chief.empty() ? "" : str_cat(" (", chief, ")"),
+                                   " ended with an error: ", error.to_string());
+  static_cast<void>(write(session, text, within(kPostTimeout)));
 }
 
-void ChiefNotice::watch(Session& session, Coordinator& coordinator) const {
-  coordinator.start_thread("ChiefNotice", [notice = *this, known = read(session).value_or(""), &session, &coordinator] {
+void ChiefNotice::watch(Session& session, Coordinator& coordinator, const RunOptions& options) const {
+  Result<std::string> found = read(session, options);
+  if (!found.ok()) throw_error(found.status().with_context("synchronous replicas"));
+  coordinator.start_thread("ChiefNotice", [notice = *this, found = *std::move(found), &session, &coordinator] {
+    bool old = !found.empty();
+    const TimePoint patience_ends = coordinator.clock().now() + kComeBack;
     while (!coordinator.wait_for_stop(kBetweenLooks)) {
-      const std::string text = notice.read(session).value_or("");
-      if (text.empty() || text == known) continue;
-      coordinator.request_stop(cancelled("synchronous replicas: ", text.substr(text.find(' ') + 1)));
+      const Result<std::string> text = notice.read(session, within(kLookTimeout));
+      if (!text.ok()) continue;  // the worker's own steps meet with that
+      old = old && *text == found;
+      if (text->empty() || (old && coordinator.clock().now() < patience_ends)) continue;
+      const std::string absent = old ? str_cat("; for ", kComeBack.count(), " s there has been no other") : "";
+      coordinator.request_stop(cancelled("synchronous replicas: ", text->substr(text->find(' ') + 1), absent));
       static_cast<void>(session.close());
     }
   });

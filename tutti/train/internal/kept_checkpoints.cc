@@ -1,5 +1,7 @@
 #include "tutti/train/internal/kept_checkpoints.h"
 
+#include <algorithm>
+
 namespace tutti::internal {
 
 void KeptCheckpoints::add(const std::string& path, double time) {
@@ -9,6 +11,10 @@ void KeptCheckpoints::add(const std::string& path, double time) {
 
 void KeptCheckpoints::forget(const std::string& path) {
   std::erase_if(list_, [&](const TimedPath& known) { return known.first == path; });
+}
+
+bool KeptCheckpoints::lists(const std::string& path) const {
+  return std::ranges::any_of(list_, [&](const TimedPath& known) { return known.first == path; });
 }
 
 bool KeptCheckpoints::stays(double time) {

@@ -31,6 +31,7 @@ class KeptCheckpoints {
 
   // Oldest first.
   const std::vector<TimedPath>& list() const { return list_; }
+  bool lists(const std::string& path) const;
   void set_list(std::vector<TimedPath> list) { list_ = std::move(list); }
   // kManager: the time of the last one that stayed.
   double last_preserved() const { return mark_; }
