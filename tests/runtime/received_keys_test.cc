@@ -5,6 +5,7 @@
 #include "tutti/ops/array.h"
 #include "tutti/ops/builders.h"
 #include "tutti/ops/math.h"
+#include "tutti/ops/op_table.h"
 
 namespace tutti::internal {
 namespace {
