@@ -84,10 +84,10 @@ TEST(Einsum, AttentionAndDenseLayers) {
                                                                          {"acbe", "abcd", "aecd"},
                                                                          {"abe", "abd", "de"},
                                                                          {"abce", "abd", "dce"}}) {
-    const auto used = [&](char label) { return (x + y + out).find(label) != std::string::npos; };
+    const std::string used = x + y + out;
     Sizes own;
     for (const auto& [label, size] : sizes) {
-      if (used(label)) own[label] = size;
+      if (used.find(label) != std::string::npos) own[label] = size;
     }
     compare<float>(x, y, out, own);
     compare<double>(x, y, out, own);

@@ -101,7 +101,7 @@ TEST(Volumes, Refusals) {
   };
   expect_refused(try_op("Conv3D", {x, Tensor(DType::kFloat, {2, 2, 2, 3, 1})}, plain), "depth");
   expect_refused(try_op("Conv3D", {x, Tensor(DType::kFloat, {2, 2, 2, 0, 1})}, plain), "");
-  expect_refused(try_op("Conv3D", {x, Tensor(DType::kFloat, {4, 2, 2, 2, 1})}, plain), "negative");
+  expect_refused(try_op("Conv3D", {x, Tensor(DType::kFloat, {5, 2, 2, 2, 1})}, plain), "negative");
   expect_refused(try_op("Conv3D", {x, Tensor(DType::kFloat, {2, 2, 2, 2})}, plain), "5");
   expect_refused(try_op("Conv3D", {x, filter}, with("strides", {1, 0, 1, 1, 1})), "strides");
   expect_refused(try_op("Conv3D", {x, filter}, with("strides", {2, 1, 1, 1, 1})), "batch");

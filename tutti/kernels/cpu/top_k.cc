@@ -5,6 +5,7 @@
 #include <limits>
 #include <memory>
 #include <numeric>
+#include <type_traits>
 #include <vector>
 
 #include "tutti/kernels/cpu/convert.h"
@@ -37,12 +38,14 @@ struct Before {
 // Elements that are looked at together: none of a block is larger than the smallest one kept, most of the time.
 constexpr std::int64_t kScanBlock = 32;
 
-// Whether a block has an element over `limit`. Without branches, so that it is compiled into vector code.
+// Whether a block has an element over `limit`. Without branches, and with truth as wide as an element, so that it is
+// compiled into vector code.
 template <typename T>
 bool any_over(const T* block, T limit) {
-  bool any = false;
-  for (std::int64_t i = 0; i < kScanBlock; ++i) any |= !(block[i] <= limit);
-  return any;
+  using Mask = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;
+  Mask any = 0;
+  for (std::int64_t i = 0; i < kScanBlock; ++i) any |= static_cast<Mask>(!(block[i] <= limit));
+  return any != 0;
 }
 
 // Few out of many: keeps a sorted list of the k best, in which most elements have no place.
