@@ -83,7 +83,8 @@ def torch_steps():
         "sparse_adagrad": {"eager": sparse_adagrad},
         "gather": {"eager": gather, "compiled": compiled(gather)},
         "softmax_xent": {"eager": softmax_xent, "compiled": compiled(softmax_xent)},
-        "resize_bilinear": {"channels last": lambda: resize_bilinear(True), "channels first": lambda: resize_bilinear(False)},
+        "resize_bilinear": {"channels last": lambda: resize_bilinear(True),
+                            "channels first": lambda: resize_bilinear(False)},
     }
     for op, function, gradient in (("max_pool", functional.max_pool2d, False), ("avg_pool", functional.avg_pool2d, False),
                                    ("max_pool_grad", functional.max_pool2d, True)):
