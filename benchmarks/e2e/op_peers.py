@@ -121,7 +121,8 @@ def torch_steps():
         "embedding_bag_grad": {"eager": lambda: embedding_bag(True)},
         "segment_sum": {"eager": segment_sum},
         "softmax_xent": {"eager": softmax_xent, "compiled": compiled(softmax_xent)},
-        "resize_bilinear": {"channels last": lambda: resize_bilinear(True), "channels first": lambda: resize_bilinear(False)},
+        "resize_bilinear": {"channels last": lambda: resize_bilinear(True),
+                            "channels first": lambda: resize_bilinear(False)},
     }
     for op, function, gradient in (("max_pool", functional.max_pool2d, False), ("avg_pool", functional.avg_pool2d, False),
                                    ("max_pool_grad", functional.max_pool2d, True)):

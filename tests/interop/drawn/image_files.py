@@ -34,7 +34,8 @@ SAMPLES = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
 
 
 def _interlaced_sizes(width, height):
-    for x0, y0, dx, dy in ((0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2), (0, 1, 1, 2)):
+    passes = ((0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2), (0, 1, 1, 2))
+    for x0, y0, dx, dy in passes:
         yield max(0, (width - x0 + dx - 1) // dx), max(0, (height - y0 + dy - 1) // dy)
 
 
@@ -48,7 +49,8 @@ def png(draw):
         length = (w * SAMPLES[kind] * depth + 7) // 8
         if w and h:
             rows += b"".join(bytes([draw.integer(0, 4)]) + draw.rng.bytes(length) for _ in range(h))
-    out = b"\x89PNG\r\n\x1a\n" + _chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, depth, kind, 0, 0, int(interlaced)))
+    header = struct.pack(">IIBBBBB", width, height, depth, kind, 0, 0, int(interlaced))
+    out = b"\x89PNG\r\n\x1a\n" + _chunk(b"IHDR", header)
     if kind == 3:
         out += _chunk(b"PLTE", draw.rng.bytes(3 * 2 ** depth))
     if kind in (0, 2, 3) and draw.chance(0.4):

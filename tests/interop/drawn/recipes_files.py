@@ -1,4 +1,6 @@
 """Recipes of image files and other encodings."""
+import struct
+
 import numpy as np
 import tensorflow as tf
 
@@ -79,3 +81,24 @@ def decode_padded_raw(draw, op, types):
     content = np.array([bytes(range(draw.integer(0, 20))) for _ in range(int(np.prod(shape)))], object).reshape(shape)
     return Arguments({"out_type": tf_type(types["out_type"]), "little_endian": draw.chance(0.5)}, input_bytes=content,
                      fixed_length=np.array(draw.choice([0, width, 2 * width, 3 * width + 1]), np.int32))
+
+
+@scripts("DecodeWav", "EncodeWav")
+def sound(script, op, types):
+    draw = script.draw
+    frames, channels = draw.integer(1, 9), draw.integer(1, 3)
+    if op == "EncodeWav":
+        audio = draw.values("float", (frames, channels), -1.25, 1.25)
+        return script.step(fetch=[raw(op, name="op", audio=script.feed(audio[0] if script.spoiled else audio),
+                                      sample_rate=script.feed(np.array(8000, np.int32)))])
+    samples = draw.rng.bytes(2 * frames * channels)
+    chunk = b"LIST" + struct.pack("<I", 4) + b"more" if draw.chance(0.3) else b""
+    wide = draw.chance(0.3)
+    data = (b"RIFF" + struct.pack("<I", 36 + len(samples)) + b"WAVEfmt " +
+            struct.pack("<IHHIIHH", 18 if wide else 16, 1, channels, 8000, 16000 * channels, 2 * channels, 16) +
+            (b"\0\0" if wide else b"") + chunk + b"data" + struct.pack("<I", len(samples)) + samples)
+    if script.spoiled:
+        data = draw.choice([data[:draw.integer(0, len(data) - 1)], data.replace(b"fmt", b"xxx"), b""])
+    outputs = raw(op, name="op", contents=script.feed(_scalar(data)), desired_channels=draw.choice([-1, 1, 3]),
+                  desired_samples=draw.choice([-1, 4, 12]))
+    return script.step(fetch=list(outputs))

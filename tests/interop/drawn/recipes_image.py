@@ -156,7 +156,8 @@ def suppression_with_overlaps(draw, op, types):
 @arguments("SampleDistortedBoundingBox", "SampleDistortedBoundingBoxV2")
 def sample_box(draw, op, types):
     attrs = {"seed": draw.integer(1, 99), "seed2": draw.integer(0, 99), "max_attempts": draw.choice([1, 100]),
-             "area_range": draw.choice([[0.05, 1.0], [0.4, 0.6]]), "aspect_ratio_range": draw.choice([[0.75, 1.33], [0.5, 2.0]]),
+             "area_range": draw.choice([[0.05, 1.0], [0.4, 0.6]]),
+             "aspect_ratio_range": draw.choice([[0.75, 1.33], [0.5, 2.0]]),
              "use_image_if_no_bounding_boxes": draw.chance(0.7)}
     corners = np.sort(draw.values("float", (1, draw.integer(0, 2), 2, 2), 0, 1), axis=2)
     boxes = corners.reshape((1, corners.shape[1], 4))

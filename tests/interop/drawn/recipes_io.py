@@ -49,7 +49,9 @@ def reader(script, op, types):
     counts = [raw("ReaderNumRecordsProducedV2", reader_handle=handle),
               raw("ReaderNumWorkUnitsCompletedV2", reader_handle=handle)]
     state = raw("ReaderSerializeStateV2", reader_handle=handle)
-    bad = raw("ReaderRestoreStateV2", reader_handle=handle, state=script.feed(np.array(b"\xff\xff" if script.spoiled else b"\x08\x02\x10\x02\x18\x05", object)))
+    # Two units of work started and finished, five records.
+    saved = np.array(b"\xff\xff" if script.spoiled else b"\x08\x02\x10\x02\x18\x05", object)
+    restore = raw("ReaderRestoreStateV2", reader_handle=handle, state=script.feed(saved))
     script.step(run=[fill])
     script.step(run=[close])
     for _ in range(draw.integer(1, 5)):
@@ -65,5 +67,5 @@ def reader(script, op, types):
         elif kind == 4:
             script.step(run=[raw("ReaderResetV2", reader_handle=handle)])
         else:
-            script.step(run=[bad])
+            script.step(run=[restore])
     script.step(fetch=counts)

@@ -11,13 +11,14 @@ std::uint32_t little32(std::string_view bytes, std::size_t at) {
   return value;
 }
 
-constexpr std::size_t kHeaderBytes = 32;  // as far as what is read here
+constexpr std::size_t kBmpHeaderBytes = 32;  // as far as what is read here
 
 }  // namespace
 
 Status decode_bmp(std::string_view bytes, int channels, const ImageLimits& limits, const PixelRoom& room) {
-  if (bytes.size() < kHeaderBytes) {
-    return invalid_argument("Incomplete bmp content, requires at least ", kHeaderBytes, " bytes, got ", bytes.size());
+  if (bytes.size() < kBmpHeaderBytes) {
+    return invalid_argument("Incomplete bmp content, requires at least ", kBmpHeaderBytes, " bytes, got ",
+                            bytes.size());
   }
   const std::int64_t header = static_cast<std::int32_t>(little32(bytes, 10));
   const std::int64_t width = static_cast<std::int32_t>(little32(bytes, 18));

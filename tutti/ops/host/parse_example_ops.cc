@@ -9,7 +9,7 @@
 namespace tutti {
 namespace {
 
-using Types = std::vector<DType>;
+using FeatureTypes = std::vector<DType>;
 
 // The strings of an input that is a vector.
 Result<std::span<const std::string>> key_vector(const Tensor& keys, std::string_view name) {
@@ -17,7 +17,7 @@ Result<std::span<const std::string>> key_vector(const Tensor& keys, std::string_
   return keys.flat<std::string>();
 }
 
-Status check_names(const Tensor& names, const Tensor& serialized) {
+Status check_example_names(const Tensor& names, const Tensor& serialized) {
   if (names.num_elements() == 0 || names.shape() == serialized.shape()) return {};
   return invalid_argument("Expected names have the same shape as serialized: name.shape=", names.shape(),
                           ", serialized.shape=", serialized.shape());
@@ -27,8 +27,8 @@ Status check_names(const Tensor& names, const Tensor& serialized) {
 class ParseKernel : public Kernel {
  public:
   explicit ParseKernel(const KernelInit& init)
-      : sparse_types_(init.attr<Types>("sparse_types")),
-        dense_types_(init.attr<Types>("Tdense")),
+      : sparse_types_(init.attr<FeatureTypes>("sparse_types")),
+        dense_types_(init.attr<FeatureTypes>("Tdense")),
         dense_shapes_(init.attr<std::vector<PartialShape>>("dense_shapes")) {}
 
  protected:
@@ -60,8 +60,8 @@ class ParseKernel : public Kernel {
     return at;
   }
 
-  const Types sparse_types_;
-  const Types dense_types_;
+  const FeatureTypes sparse_types_;
+  const FeatureTypes dense_types_;
   const std::vector<PartialShape> dense_shapes_;
 };
 
@@ -75,7 +75,7 @@ class ParseExample : public ParseKernel {
 
   Status compute(KernelContext& ctx) override {
     TUTTI_ASSIGN_OR_RETURN(const auto serialized, key_vector(ctx.input(0), "serialized"));
-    TUTTI_RETURN_IF_ERROR(check_names(ctx.input(1), ctx.input(0)));
+    TUTTI_RETURN_IF_ERROR(check_example_names(ctx.input(1), ctx.input(0)));
     std::vector<std::string> sparse, dense;
     for (int i = 0; i < sparse_ + dense_; ++i) {
       const Tensor& key = ctx.input(2 + i);
@@ -98,15 +98,15 @@ class ParseExampleV2 : public ParseKernel {
  public:
   explicit ParseExampleV2(const KernelInit& init)
       : ParseKernel(init),
-        ragged_types_(init.attr<Types>("ragged_value_types")),
-        split_types_(init.attr<Types>("ragged_split_types")) {}
+        ragged_types_(init.attr<FeatureTypes>("ragged_value_types")),
+        split_types_(init.attr<FeatureTypes>("ragged_split_types")) {}
 
   Status compute(KernelContext& ctx) override {
     const Tensor& serialized = ctx.input(0);
     if (serialized.rank() > 1) {
       return invalid_argument("Expected serialized to be a scalar or vector, got shape: ", serialized.shape());
     }
-    TUTTI_RETURN_IF_ERROR(check_names(ctx.input(1), serialized));
+    TUTTI_RETURN_IF_ERROR(check_example_names(ctx.input(1), serialized));
     TUTTI_ASSIGN_OR_RETURN(const auto sparse, key_vector(ctx.input(2), "sparse_keys"));
     TUTTI_ASSIGN_OR_RETURN(const auto dense, key_vector(ctx.input(3), "dense_keys"));
     TUTTI_ASSIGN_OR_RETURN(const auto ragged, key_vector(ctx.input(4), "ragged_keys"));
@@ -123,7 +123,7 @@ class ParseExampleV2 : public ParseKernel {
   }
 
  private:
-  const Types ragged_types_, split_types_;
+  const FeatureTypes ragged_types_, split_types_;
 };
 
 class ParseSingleExample : public ParseKernel {
@@ -149,7 +149,7 @@ class ParseSingleExample : public ParseKernel {
 
 // --- Shapes. ---
 
-std::int64_t list_size(ShapeContext& c, const char* attr) { return std::ssize(c.attr<Types>(attr)); }
+std::int64_t list_size(ShapeContext& c, const char* attr) { return std::ssize(c.attr<FeatureTypes>(attr)); }
 
 // `batch`: unknown, a scalar for one example, or a vector.
 Status parsed_shapes(ShapeContext& c, const PartialShape& batch, std::int64_t sparse, bool has_ragged) {
