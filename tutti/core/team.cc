@@ -25,7 +25,6 @@ constexpr int kMaxSpins = 8000;
 constexpr int kMinSpins = 128;
 
 using Nanoseconds = std::chrono::nanoseconds;
-using Clock = std::chrono::steady_clock;
 
 // A helper that had to wait so long for a core, since it was last woken, came too late for most loops.
 constexpr std::chrono::microseconds kLate{50};
@@ -212,7 +211,7 @@ Team::Loop* Team::wait_for_loop(Patience& patience) {
   Loop* loop = enter_loop();
   if (loop != nullptr || spins > 0 || stopping_) return loop;
   if (patience.rest.count() > 0) {
-    loop_added_.wait_until(mu_, Clock::now() + std::exchange(patience.rest, Nanoseconds(0)));
+    loop_added_.wait_until(mu_, std::chrono::steady_clock::now() + std::exchange(patience.rest, Nanoseconds(0)));
     patience.crowd.rested();
     return enter_loop();
   }

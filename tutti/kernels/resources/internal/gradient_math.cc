@@ -15,7 +15,7 @@ using cpu::BinaryOp;
 namespace {
 
 // Stays in the first cache between the addition and the division.
-constexpr std::int64_t kBlock = 2048;
+constexpr std::int64_t kMeanBlock = 2048;
 
 Tensor scalar_of(DType dtype, std::int64_t count) {
   const Tensor number = Tensor::scalar(static_cast<double>(count));
@@ -36,8 +36,8 @@ void mean_of_sum(DType dtype, const void* a, const void* b, void* out, std::int6
   if (count == 1) return add(a, b, out, n, 1, 1);
   const BinaryFunction divide = BinaryFunction::find(BinaryOp::kDiv, dtype);
   const Tensor divisor = scalar_of(dtype, count);
-  for (std::int64_t begin = 0; begin < n; begin += kBlock) {
-    const std::int64_t size = std::min(kBlock, n - begin);
+  for (std::int64_t begin = 0; begin < n; begin += kMeanBlock) {
+    const std::int64_t size = std::min(kMeanBlock, n - begin);
     void* to = cpu::at_element(dtype, out, begin);
     add(cpu::at_element(dtype, a, begin), cpu::at_element(dtype, b, begin), to, size, 1, 1);
     divide(to, divisor.raw(), to, size, 1, 0);
