@@ -17,7 +17,7 @@ from stepping import serve  # noqa: E402
 
 WEIGHTS = 648010
 ROWS, WIDTH, IDS = 200000, 64, 26 * 1024
-BATCH, CLASSES = 1024, 1000
+BATCH, CLASSES, SEGMENTS = 1024, 1000, 20000
 RNG = np.random.default_rng(1)
 
 
@@ -27,6 +27,11 @@ def numbers(*shape):
 
 def ids(limit, count):
     return RNG.integers(0, limit, count)
+
+
+def bags():
+    """For each id the bag that it is in: BATCH of them, equally large."""
+    return np.arange(IDS) // (IDS // BATCH)
 
 
 def torch_steps():
@@ -53,6 +58,22 @@ def torch_steps():
         table, rows = tensor(numbers(ROWS, WIDTH)), tensor(ids(ROWS, IDS))
         return lambda: functional.embedding(rows, table)
 
+    def embedding_bag(gradient=False):
+        table = tensor(numbers(ROWS, WIDTH)).requires_grad_(gradient)
+        rows, starts = tensor(ids(ROWS, IDS)), tensor(np.arange(BATCH) * (IDS // BATCH))
+
+        def step():
+            return functional.embedding_bag(rows, table, starts, mode="mean", sparse=gradient)
+        if not gradient:
+            return step
+        out, above = step(), tensor(numbers(BATCH, WIDTH))
+        # Coalesced, as TensorFlow's and Tutti's are: each row once.
+        return lambda: torch.autograd.grad(out, table, above, retain_graph=True)[0].coalesce()
+
+    def segment_sum():
+        rows, segments = tensor(numbers(IDS, WIDTH)), tensor(ids(SEGMENTS, IDS))
+        return lambda: torch.zeros(SEGMENTS, WIDTH).index_add_(0, segments, rows)
+
     def softmax_xent():
         logits, labels = tensor(numbers(BATCH, CLASSES)).requires_grad_(), tensor(ids(CLASSES, BATCH))
 
@@ -77,6 +98,9 @@ def torch_steps():
         "adam": {"fused": lambda: adam(fused=True), "foreach": lambda: adam(foreach=True)},
         "sparse_adagrad": {"eager": sparse_adagrad},
         "gather": {"eager": gather, "compiled": compiled(gather)},
+        "embedding_bag": {"eager": embedding_bag},
+        "embedding_bag_grad": {"eager": lambda: embedding_bag(True)},
+        "segment_sum": {"eager": segment_sum},
         "softmax_xent": {"eager": softmax_xent, "compiled": compiled(softmax_xent)},
     }
     for op, function, gradient in (("max_pool", functional.max_pool2d, False), ("avg_pool", functional.avg_pool2d, False),
@@ -109,6 +133,19 @@ def tensorflow_steps():
         table, rows = tf.Variable(numbers(ROWS, WIDTH)), tf.Variable(ids(ROWS, IDS))
         return lambda: raw.ResourceGather(resource=table.handle, indices=rows, dtype=tf.float32).op
 
+    def embedding_bag():
+        table, rows, segments = tf.Variable(numbers(ROWS, WIDTH)), tf.Variable(ids(ROWS, IDS)), tf.Variable(bags())
+        return lambda: raw.SparseSegmentMean(data=table, indices=rows, segment_ids=segments).op
+
+    def embedding_bag_grad():
+        above, rows, segments = tf.Variable(numbers(BATCH, WIDTH)), tf.Variable(ids(ROWS, IDS)), tf.Variable(bags())
+        return lambda: raw.SparseSegmentMeanGradV2(grad=above, indices=rows, segment_ids=segments,
+                                                   dense_output_dim0=ROWS).output.op
+
+    def segment_sum():
+        rows, segments = tf.Variable(numbers(IDS, WIDTH)), tf.Variable(ids(SEGMENTS, IDS))
+        return lambda: raw.UnsortedSegmentSum(data=rows, segment_ids=segments, num_segments=SEGMENTS).op
+
     def softmax_xent():
         logits, labels = tf.Variable(numbers(BATCH, CLASSES)), tf.Variable(ids(CLASSES, BATCH))
         return lambda: raw.SparseSoftmaxCrossEntropyWithLogits(features=logits, labels=labels).loss.op
@@ -125,7 +162,9 @@ def tensorflow_steps():
         pooled = tf.Variable(pixels.reshape(128, 14, 2, 14, 2, 32).max((2, 4)))
         return lambda: raw.MaxPoolGrad(orig_input=images, orig_output=pooled, grad=above, **window).op
 
-    build = {"adam": adam, "sparse_adagrad": sparse_adagrad, "gather": gather, "softmax_xent": softmax_xent,
+    build = {"adam": adam, "sparse_adagrad": sparse_adagrad, "gather": gather,
+             "embedding_bag": embedding_bag, "embedding_bag_grad": embedding_bag_grad, "segment_sum": segment_sum,
+             "softmax_xent": softmax_xent,
              "max_pool": lambda: pool(raw.MaxPool, "input"), "avg_pool": lambda: pool(raw.AvgPool, "value"),
              "max_pool_grad": max_pool_grad}[OP]
 

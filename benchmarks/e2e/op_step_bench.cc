@@ -5,6 +5,8 @@
 //   adam             update of 648,010 weights
 //   sparse_adagrad   update of 26,624 rows of a table of 200,000 x 64
 //   gather           26,624 rows of that table
+//   embedding_bag    their means in 1,024 bags of 26; embedding_bag_grad the gradient, of the rows that were used
+//   segment_sum      26,624 rows added up to 20,000, in no order
 //   softmax_xent     loss and gradient of 1,024 rows of 1,000 classes
 //   max_pool         2x2 windows of 128 images of 28x28x32; max_pool_grad its gradient
 //   avg_pool         the same, averages
@@ -26,7 +28,7 @@ namespace {
 
 constexpr std::int64_t kWeights = 648010;
 constexpr std::int64_t kRows = 200000, kWidth = 64, kIds = 26 * 1024;
-constexpr std::int64_t kBatch = 1024, kClasses = 1000;
+constexpr std::int64_t kBatch = 1024, kClasses = 1000, kSegments = 20000;
 
 class OpBench {
  public:
@@ -52,6 +54,12 @@ class OpBench {
          [](OpBench& b) {
            return gather(b.numbers({kRows, kWidth}), b.ids(kRows, kIds)).node;
          }},
+        {"embedding_bag",
+         [](OpBench& b) {
+           return op1("SparseSegmentMean", {b.numbers({kRows, kWidth}), b.ids(kRows, kIds), b.bags()}).node;
+         }},
+        {"embedding_bag_grad", &OpBench::embedding_bag_grad},
+        {"segment_sum", &OpBench::segment_sum},
         {"softmax_xent", &OpBench::softmax_xent},
         {"max_pool", [](OpBench& b) { return b.pool("MaxPool").node; }},
         {"max_pool_grad", &OpBench::max_pool_grad},
@@ -74,6 +82,13 @@ class OpBench {
     return variable(graph_, values, str_cat("v", ++seed_), false);
   }
 
+  // For each id the bag that it is in: kBatch of them, equally large.
+  Var bags() {
+    Tensor values(DType::kInt64, Shape{kIds});
+    for (std::int64_t i = 0; i < kIds; ++i) values.data<std::int64_t>()[i] = i / (kIds / kBatch);
+    return variable(graph_, values, str_cat("v", ++seed_), false);
+  }
+
   Output scalar(float value) { return constant(graph_, Tensor::scalar(value)); }
 
   Node* adam() {
@@ -89,6 +104,16 @@ class OpBench {
     return add_op(
         graph_, "ResourceSparseApplyAdagradV2",
         {table.handle(), sums.handle(), scalar(0.01f), scalar(1e-7f), numbers({kIds, kWidth}), ids(kRows, kIds)});
+  }
+
+  Node* embedding_bag_grad() {
+    Output rows = constant(graph_, static_cast<std::int64_t>(kRows), DType::kInt32);
+    return add_op(graph_, "SparseSegmentMeanGradV2", {numbers({kBatch, kWidth}), ids(kRows, kIds), bags(), rows});
+  }
+
+  Node* segment_sum() {
+    Output segments = constant(graph_, static_cast<std::int64_t>(kSegments), DType::kInt32);
+    return unsorted_segment_sum(numbers({kIds, kWidth}), ids(kSegments, kIds), segments).node;
   }
 
   Node* softmax_xent() {

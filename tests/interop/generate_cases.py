@@ -11,6 +11,7 @@ import tensorflow as tf  # noqa: E402  (after the environment)
 
 import control_flow_cases  # noqa: E402
 import conv_cases  # noqa: E402
+import embedding_cases  # noqa: E402
 import random_cases  # noqa: E402
 import training_cases  # noqa: E402
 
@@ -23,7 +24,7 @@ def main():
     if not part:
         shutil.rmtree(root, ignore_errors=True)
     count = 0
-    for module in (training_cases, control_flow_cases, random_cases, conv_cases):
+    for module in (training_cases, control_flow_cases, random_cases, conv_cases, embedding_cases):
         for case in module.cases():
             if part in case.name:
                 case.write(root)

@@ -75,12 +75,24 @@ void add_sparse_tensors(S& s) {
   }
 }
 
+void add_ragged(S& s) {
+  const SampleInput outer = S::sizes({0, 2, 2, 3}), inner = S::sizes({0, 1, 3, 4});
+  s.add("RaggedTensorToSparse", {outer, inner, s.value({4, 2})});
+  s.add("RaggedGather", {outer, inner, s.value({4, 2}), S::ids({2, 0, 0})},
+        {{"PARAMS_RAGGED_RANK", std::int64_t{2}}, {"OUTPUT_RAGGED_RANK", std::int64_t{2}}});
+  const AttrMap attrs = {{"row_partition_types", std::vector<std::string>{"ROW_SPLITS", "ROW_SPLITS"}},
+                         {"num_row_partition_tensors", std::int64_t{2}}};
+  s.add("RaggedTensorToTensor", {S::sizes({-1, -1, 1, 2}), s.value({4, 2}), s.value({2}), outer, inner}, attrs);
+  s.add("RaggedTensorToTensor", {S::sizes({4, 3, -1, 2}), s.value({4, 2}), s.value({}), outer, inner}, attrs);
+}
+
 }  // namespace
 
 std::vector<OpSample> sparse_gradient_samples() {
   SparseSamples samples;
   add_segments(samples);
   add_sparse_tensors(samples);
+  add_ragged(samples);
   return samples.take();
 }
 

@@ -62,6 +62,7 @@ void register_all_ops(OpTable& table) {
   register_array_ops(table);
   internal::add_segment_ops(table);
   internal::add_sparse_ops(table);
+  internal::add_ragged_ops(table);
   internal::add_random_law_ops(table);
   register_math_ops(table);
   register_reduction_ops(table);

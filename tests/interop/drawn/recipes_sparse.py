@@ -1,9 +1,10 @@
 """Recipes of sparse tensors, embedding bags, crossed features and bins."""
 import numpy as np
+import tensorflow as tf
 
 from drawing import NUMPY, tf_type
-from recipes import arguments
-from script import Arguments
+from recipes import arguments, scripts
+from script import Arguments, raw, tensors_of
 
 
 def sparse_indices(draw, shape, fraction=None):
@@ -319,3 +320,96 @@ def ragged_bincount(draw, op, types):
     return Arguments({"binary_output": draw.chance(0.4)}, splits=splits, values=values,
                      size=np.asarray(draw.integer(1, 12), NUMPY[types["Tidx"]]),
                      weights=_weights(draw, types["T"], values.shape), differentiable=False, spoilable=False)
+
+
+# --- Ragged tensors, and sparse ones as strings. ---
+
+
+@arguments("RaggedRange")
+def ragged_range(draw, op, types):
+    rows = draw.integer(1, 4)
+
+    def numbers(low, high, make=draw.values):
+        return make(types["T"], (rows,) if draw.chance(0.7) else (), low, high)
+    return Arguments({"Tsplits": tf_type(types["Tsplits"])}, starts=numbers(-3, 3), limits=numbers(-3, 3),
+                     deltas=numbers(-2, 2, draw.nonzero), differentiable=False)
+
+
+def _nested(draw, depth, dtype):
+    """Splits of every ragged dimension, outermost first, and how many values there are."""
+    nested, rows = [], draw.integer(1, 4)
+    for _ in range(depth):
+        nested.append(row_splits(draw, rows, 3, dtype))
+        rows = int(nested[-1][-1])
+    return nested, rows
+
+
+@arguments("RaggedTensorToSparse")
+def ragged_to_sparse(draw, op, types):
+    nested, count = _nested(draw, draw.integer(1, 3), types["Tsplits"])
+    # Splits that are no vectors pass in TensorFlow, with a shape that is not the result's.
+    return Arguments(rt_nested_splits=nested, rt_dense_values=draw.values(types["T"], (count,) + draw.shape(max_rank=2)),
+                     fixed=["rt_nested_splits"], spoilable=False)
+
+
+@arguments("RaggedGather")
+def ragged_gather(draw, op, types):
+    depth = draw.integer(1, 3)
+    nested, count = _nested(draw, depth, types["Tsplits"])
+    indices = draw.integers(0, len(nested[0]) - 2, draw.shape(min_rank=1, max_rank=2), types["Tindices"])
+    return Arguments({"OUTPUT_RAGGED_RANK": depth + indices.ndim - 1}, params_nested_splits=nested,
+                     params_dense_values=draw.values(types["Tvalues"], (count,) + draw.shape(max_rank=1, empty=False)),
+                     indices=indices, fixed=["params_nested_splits", "indices"])
+
+
+@arguments("RaggedTensorToTensor")
+def ragged_to_tensor(draw, op, types):
+    depth, index = draw.integer(1, 3), types["Tindex"]
+    nested, count = _nested(draw, depth, index)
+    values = draw.values(types["T"], (count,) + draw.shape(max_rank=2, empty=False))
+    kinds = [b"ROW_SPLITS"] * depth
+    partitions = list(nested)
+    if draw.chance(0.5):  # the same as row numbers
+        kinds = [b"FIRST_DIM_SIZE"] + [b"VALUE_ROWIDS"] * depth
+        partitions = [np.asarray(len(nested[0]) - 1, NUMPY[index])]
+        partitions += [np.repeat(np.arange(len(s) - 1), np.diff(s)).astype(NUMPY[index]) for s in nested]
+    shape = [draw.choice([-1, -1, draw.integer(0, 4)]) for _ in range(depth + 1)] + list(values.shape[1:])
+    shape = np.array(-1 if draw.chance(0.3) else shape, NUMPY[types["Tshape"]])
+    fill = draw.values(types["T"], draw.smaller_shape(values.shape[1:]))
+    return Arguments({"row_partition_types": kinds}, shape=shape, values=values, default_value=fill,
+                     row_partition_tensors=partitions, fixed=["shape", "row_partition_tensors"], spoilable=False)
+
+
+@arguments("SerializeSparse")
+def serialize_sparse(draw, op, types):
+    shape, indices, values = _sparse(draw, types["T"])
+    return Arguments(sparse_indices=indices, sparse_values=values, sparse_shape=shape_vector(shape),
+                     fixed=["sparse_indices", "sparse_shape"], differentiable=False)
+
+
+@arguments("SerializeManySparse")
+def serialize_many_sparse(draw, op, types):
+    shape, indices, values = _sparse(draw, types["T"], min_rank=2)
+    return Arguments(sparse_indices=indices, sparse_values=values, sparse_shape=shape_vector(shape),
+                     fixed=["sparse_indices", "sparse_shape"], differentiable=False)
+
+
+@scripts("DeserializeSparse", "DeserializeManySparse")
+def deserialize_sparse(script, op, types):
+    """Several of one rank, serialized by TensorFlow's own op, which is compared above."""
+    draw = script.draw
+    dtype, rank = types["dtype"], draw.integer(1, 3)
+    as_variant = types.get("Tserialized") == "variant"
+    rows = []
+    for _ in range(draw.integer(1, 3)):
+        shape = draw.shape(min_rank=rank, max_rank=rank, empty=False)
+        indices = sparse_indices(draw, shape)
+        rows.append(raw("SerializeSparse", sparse_indices=script.feed(indices, fixed=True),
+                        sparse_values=script.feed(draw.values(dtype, (len(indices),))),
+                        sparse_shape=script.feed(shape_vector(shape), fixed=True),
+                        out_type=tf.variant if as_variant else tf.string))
+    serialized = tf.stack(rows)
+    if op == "DeserializeSparse" and draw.chance(0.3):
+        serialized = rows[0] if draw.chance(0.5) else serialized[tf.newaxis]
+    wanted = tf_type("int64" if script.spoiled and dtype != "int64" else dtype)
+    script.step(fetch=tensors_of(raw(op, name="op", serialized_sparse=serialized, dtype=wanted)))

@@ -1,6 +1,7 @@
 #include "tutti/kernels/cpu/row_loops.h"
 
 #include <algorithm>
+#include <span>
 
 #include "tutti/kernels/cpu/element.h"
 #include "tutti/kernels/cpu/number_types.h"
@@ -67,31 +68,50 @@ RowLoops find_row_loops(DType dtype) {
 
 namespace {
 
-// A row that is added to is fetched this many additions before its turn.
+// A row that is added to is fetched this many additions before its turn, as much of it as the hardware would not.
 constexpr std::int64_t kTargetsEarly = 8;
+constexpr std::size_t kBytesEarly = 256;
+
+void fetch_row(const void* row, std::size_t bytes) {
+  const char* from = static_cast<const char*>(row);
+  for (std::size_t at = 0; at < std::min(bytes, kBytesEarly); at += 64) __builtin_prefetch(from + at, 1);
+}
+
+// Adds to the rows [begin, end) of `out`.
+template <typename Index>
+void scatter_into(const RowLoops& loops, const Tensor& from, std::span<const Index> targets, const Tensor* sources,
+                  const double* scales, std::int64_t width, Tensor& out, std::int64_t begin, std::int64_t end) {
+  const DType dtype = out.dtype();
+  const std::size_t bytes = static_cast<std::size_t>(width) * element_stride(dtype), count = targets.size();
+  const auto mine = [&](std::int64_t row) { return row >= begin && row < end; };
+  for (std::size_t i = 0; i < count; ++i) {
+    if (i + kTargetsEarly < count && mine(targets[i + kTargetsEarly])) {
+      fetch_row(at_element(dtype, out.raw(), targets[i + kTargetsEarly] * width), bytes);
+    }
+    if (!mine(targets[i])) continue;
+    const auto place = static_cast<std::int64_t>(i);
+    const std::int64_t source = sources != nullptr ? index_at(sources->raw(), sources->dtype(), place) : place;
+    loops.add(at_element(dtype, from.raw(), source * width), width, scales != nullptr ? scales[source] : 1.0,
+              at_element(dtype, out.raw(), targets[i] * width));
+  }
+}
 
 }  // namespace
 
 void scatter_rows(Team& team, const RowLoops& loops, const Tensor& from, const Tensor& targets, const Tensor* sources,
                   const double* scales, std::int64_t width, Tensor& out) {
   const DType dtype = out.dtype();
-  const std::int64_t rows = width > 0 ? out.num_elements() / width : 0, count = targets.num_elements();
-  const auto target = [&](std::int64_t i) { return index_at(targets.raw(), targets.dtype(), i); };
+  const std::int64_t rows = width > 0 ? out.num_elements() / width : 0;
   const std::int64_t grain = std::max<std::int64_t>(1, kElementGrain / std::max<std::int64_t>(width, 1));
   // Every piece looks at all targets and takes those of its own rows: no two threads write one row.
   parallel_for(team, rows, grain, [&](std::int64_t begin, std::int64_t end) {
     zero_elements(dtype, at_element(dtype, out.raw(), begin * width), (end - begin) * width);
-    for (std::int64_t i = 0; i < count; ++i) {
-      if (i + kTargetsEarly < count) {
-        const std::int64_t early = target(i + kTargetsEarly);
-        if (early >= begin && early < end) __builtin_prefetch(at_element(dtype, out.raw(), early * width), 1);
-      }
-      const std::int64_t to = target(i);
-      if (to < begin || to >= end) continue;
-      const std::int64_t source = sources != nullptr ? index_at(sources->raw(), sources->dtype(), i) : i;
-      loops.add(at_element(dtype, from.raw(), source * width), width, scales != nullptr ? scales[source] : 1.0,
-                at_element(dtype, out.raw(), to * width));
-    }
+    const auto scatter = [&]<typename Index>(Index) {
+      scatter_into(loops, from, targets.flat<Index>(), sources, scales, width, out, begin, end);
+    };
+    if (targets.dtype() == DType::kInt64) return scatter(std::int64_t{});
+    if (targets.dtype() == DType::kInt32) return scatter(std::int32_t{});
+    scatter(std::int16_t{});
   });
 }
 

@@ -216,21 +216,32 @@ class SparseSegmentGrad : public Kernel {
     TUTTI_ASSIGN_OR_RETURN(Tensor * out, ctx.allocate_output(0, shape));
     TUTTI_ASSIGN_OR_RETURN(Tensor * names, ctx.allocate_output(1, Shape{rows}));
     write_indices(used, *names);
-    const DType dtype = grad.dtype();
     const std::int64_t width = elements_from(grad.shape(), 1);
-    const std::int64_t grain = std::max<std::int64_t>(1, kElementGrain / std::max<std::int64_t>(width, 1));
-    parallel_for(ctx.team(), width > 0 ? rows : 0, grain, [&](std::int64_t begin, std::int64_t end) {
+    if (width == 0) return {};
+    TUTTI_ASSIGN_OR_RETURN(const Tensor scaled, scaled_rows(ctx, grad, width, factors));
+    std::vector<std::int64_t> sources(order.size());
+    for (std::size_t i = 0; i < order.size(); ++i) sources[i] = index_at(ids.raw(), ids.dtype(), order[i]);
+    const std::int64_t grain = std::max<std::int64_t>(1, kElementGrain / width);
+    parallel_for(ctx.team(), rows, grain, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t r = begin; r < end; ++r) {
-        void* to = at_element(dtype, out->raw(), r * width);
-        zero_elements(dtype, to, width);
-        for (std::size_t i = starts[static_cast<std::size_t>(r)]; i < starts[static_cast<std::size_t>(r) + 1]; ++i) {
-          const std::int64_t source = index_at(ids.raw(), ids.dtype(), order[i]);
-          loops_.add(at_element(dtype, grad.raw(), source * width), width, factors != nullptr ? factors[source] : 1.0,
-                     to);
-        }
+        const std::size_t first = starts[static_cast<std::size_t>(r)];
+        const auto count = static_cast<std::int64_t>(starts[static_cast<std::size_t>(r) + 1] - first);
+        loops_.sum_of_64(scaled.raw(), sources.data() + first, count, static_cast<std::int64_t>(order.size() - first),
+                         width, 1.0, at_element(out->dtype(), out->raw(), r * width));
       }
     });
     return {};
+  }
+
+  // Each row of `grad` times its factor. There are far fewer of them than of uses.
+  Result<Tensor> scaled_rows(KernelContext& ctx, const Tensor& grad, std::int64_t width, const double* factors) const {
+    if (factors == nullptr) return grad;
+    const DType dtype = grad.dtype();
+    TUTTI_ASSIGN_OR_RETURN(Tensor scaled, ctx.allocate_temp(dtype, grad.shape()));
+    for (std::int64_t row = 0; row < grad.dim(0); ++row) {
+      loops_.sum_of_64(grad.raw(), &row, 1, 1, width, factors[row], at_element(dtype, scaled.raw(), row * width));
+    }
+    return scaled;
   }
 
   const SegmentScale scale_;

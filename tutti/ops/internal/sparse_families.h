@@ -7,6 +7,7 @@ namespace tutti::internal {
 
 void add_segment_ops(OpTable& ops);
 void add_sparse_ops(OpTable& ops);
+void add_ragged_ops(OpTable& ops);
 void add_random_law_ops(OpTable& ops);
 
 }  // namespace tutti::internal
