@@ -10,6 +10,11 @@
 //   softmax_xent     loss and gradient of 1,024 rows of 1,000 classes
 //   max_pool         2x2 windows of 128 images of 28x28x32; max_pool_grad its gradient
 //   avg_pool         the same, averages
+//   conv3x3          16 images of 16x16x128 to as many channels; conv1x1 to 512 channels
+//   conv_input_grad, conv_filter_grad   the two gradients of conv3x3
+//   batch_norm       training on 16 images of 16x16x512; batch_norm_grad its gradient
+//   lstm_sequence    40 steps of 128 cells over 64 inputs, 32 rows
+//   batch_matmul     32 products of 128x64 by 64x128
 //
 // Inputs are variables, results stay in the runtime. Speaks the protocol of peers.py (step_bench.h).
 #include <functional>
@@ -19,8 +24,12 @@
 #include <vector>
 
 #include "step_bench.h"
+#include "tutti/ops/array.h"
 #include "tutti/ops/builders.h"
-#include "tutti/tutti.h"
+#include "tutti/ops/op_table.h"
+#include "tutti/ops/random.h"
+#include "tutti/ops/state.h"
+#include "tutti/runtime/local_session.h"
 
 using namespace tutti;
 
@@ -63,7 +72,30 @@ class OpBench {
         {"softmax_xent", &OpBench::softmax_xent},
         {"max_pool", [](OpBench& b) { return b.pool("MaxPool").node; }},
         {"max_pool_grad", &OpBench::max_pool_grad},
-        {"avg_pool", [](OpBench& b) { return b.pool("AvgPool").node; }}};
+        {"avg_pool", [](OpBench& b) { return b.pool("AvgPool").node; }},
+        {"conv3x3",
+         [](OpBench& b) {
+           return b.convolution("Conv2D", {b.images(128), b.numbers({3, 3, 128, 128})});
+         }},
+        {"conv1x1",
+         [](OpBench& b) {
+           return b.convolution("Conv2D", {b.images(128), b.numbers({1, 1, 128, 512})});
+         }},
+        {"conv_input_grad",
+         [](OpBench& b) {
+           return b.convolution("Conv2DBackpropInput",
+                                {b.sizes({16, 16, 16, 128}), b.numbers({3, 3, 128, 128}), b.images(128)});
+         }},
+        {"conv_filter_grad",
+         [](OpBench& b) {
+           return b.convolution("Conv2DBackpropFilter", {b.images(128), b.sizes({3, 3, 128, 128}), b.images(128)});
+         }},
+        {"batch_norm", &OpBench::batch_norm},
+        {"batch_norm_grad", &OpBench::batch_norm_grad},
+        {"lstm_sequence", &OpBench::lstm_sequence},
+        {"batch_matmul", [](OpBench& b) {
+           return add_op(b.graph_, "BatchMatMulV2", {b.numbers({32, 128, 64}), b.numbers({32, 64, 128})});
+         }}};
     return all;
   }
 
@@ -132,6 +164,37 @@ class OpBench {
     Var images = numbers({128, 28, 28, 32});
     return add_op(graph_, "MaxPoolGrad",
                   {images, variable(graph_, pooled(images), "pooled"), numbers({128, 14, 14, 32})}, window());
+  }
+
+  Var images(std::int64_t channels) { return numbers({16, 16, 16, channels}); }
+
+  Output sizes(std::initializer_list<std::int32_t> dims) {
+    return constant(graph_, Tensor::vector<std::int32_t>(dims));
+  }
+
+  Node* convolution(const std::string& op, const std::vector<Output>& inputs) {
+    return add_op(graph_, op, inputs,
+                  {{"strides", std::vector<std::int64_t>{1, 1, 1, 1}}, {"padding", std::string("SAME")}});
+  }
+
+  Node* batch_norm() {
+    Output none = constant(graph_, Tensor(DType::kFloat, {0}));
+    return add_op(graph_, "FusedBatchNormV3", {images(512), numbers({512}), numbers({512}), none, none});
+  }
+
+  Node* batch_norm_grad() {
+    const Shape channels{512};
+    return add_op(graph_, "FusedBatchNormGradV3",
+                  {images(512), images(512), numbers(channels), numbers(channels), numbers(channels), numbers({0})});
+  }
+
+  Node* lstm_sequence() {
+    Output length = constant(graph_, Tensor::scalar(std::int64_t{40}));
+    Var state = numbers({32, 128}), peephole = numbers({128});
+    return add_op(graph_, "BlockLSTM",
+                  {length, numbers({40, 32, 64}), state, state, numbers({192, 512}), peephole, peephole, peephole,
+                   numbers({512})},
+                  {{"cell_clip", 0.0f}});
   }
 
   // Of the initial values of `images`.
