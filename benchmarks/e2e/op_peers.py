@@ -110,6 +110,32 @@ def torch_steps():
         images = images.to(memory_format=torch.channels_last if last else torch.contiguous_format)
         return lambda: functional.interpolate(images, (224, 224), mode="bilinear", align_corners=False)
 
+    def convolution(kernel, outputs, last, wanted=None):
+        """The output, or the gradient of an argument: 0 the images, 1 the filter."""
+        layout = torch.channels_last if last else torch.contiguous_format
+        images = tensor(numbers(16, 128, 16, 16)).to(memory_format=layout)
+        filters = tensor(numbers(outputs, 128, kernel, kernel)).to(memory_format=layout)
+        if wanted is None:
+            return lambda: functional.conv2d(images, filters, padding=kernel // 2)
+        argument = (images, filters)[wanted].requires_grad_()
+        out = functional.conv2d(images, filters, padding=kernel // 2)
+        above = torch.rand_like(out)
+        return lambda: torch.autograd.grad(out, argument, above, retain_graph=True)
+
+    def batch_norm(last, gradient):
+        images = tensor(numbers(16, 512, 16, 16))
+        images = images.to(memory_format=torch.channels_last if last else torch.contiguous_format)
+        scale, offset = (tensor(numbers(512)).requires_grad_() for _ in range(2))
+        if not gradient:
+            return lambda: functional.batch_norm(images, None, None, scale, offset, training=True)
+        out = functional.batch_norm(images.requires_grad_(), None, None, scale, offset, training=True)
+        above = torch.rand_like(out)
+        return lambda: torch.autograd.grad(out, (images, scale, offset), above, retain_graph=True)
+
+    def lstm_sequence():
+        x, network = tensor(numbers(40, 32, 64)), torch.nn.LSTM(64, 128)
+        return lambda: network(x)
+
     def compiled(make):
         return lambda: torch.compile(make())
 
@@ -129,6 +155,16 @@ def torch_steps():
         ways[op] = {layout: lambda f=function, last=last, g=gradient: pool(f, last, g)
                     for layout, last in (("channels last", True), ("channels first", False))}
     ways.update({op: {"eager": make} for op, make in products.items()})
+    for op, arguments in (("conv3x3", (3, 128)), ("conv1x1", (1, 512))):
+        ways[op] = {layout: lambda a=arguments, last=last: convolution(*a, last)
+                    for layout, last in (("channels last", True), ("channels first", False))}
+    for op, wanted in (("conv_input_grad", 0), ("conv_filter_grad", 1)):
+        ways[op] = {layout: lambda w=wanted, last=last: convolution(3, 128, last, w)
+                    for layout, last in (("channels last", True), ("channels first", False))}
+    for op, gradient in (("batch_norm", False), ("batch_norm_grad", True)):
+        ways[op] = {layout: lambda g=gradient, last=last: batch_norm(last, g)
+                    for layout, last in (("channels last", True), ("channels first", False))}
+    ways["lstm_sequence"] = {"eager": lstm_sequence}
     return ways[OP]
 
 
@@ -225,7 +261,40 @@ def tensorflow_steps():
             dense_defaults=[tf.constant([], tf.float32)] * 13 + [tf.constant([], tf.int64)] * 26, num_sparse=0,
             sparse_types=[], ragged_value_types=[], ragged_split_types=[], dense_shapes=[[1]] * 39).dense_values[0].op
 
-    build = {"einsum_dense": lambda: einsum("abc,cde->abde", (32, 128, 512), (512, 8, 64)),
+    images = lambda channels: tf.Variable(numbers(16, 16, 16, channels))  # noqa: E731
+    filters = lambda *shape: tf.Variable(numbers(*shape))  # noqa: E731
+    plain = dict(strides=[1, 1, 1, 1], padding="SAME")
+
+    def convolution(kernel, outputs):
+        x, w = images(128), filters(kernel, kernel, 128, outputs)
+        return lambda: raw.Conv2D(input=x, filter=w, **plain).op
+
+    def conv_input_grad():
+        w, above = filters(3, 3, 128, 128), images(128)
+        return lambda: raw.Conv2DBackpropInput(input_sizes=[16, 16, 16, 128], filter=w, out_backprop=above, **plain).op
+
+    def conv_filter_grad():
+        x, above = images(128), images(128)
+        return lambda: raw.Conv2DBackpropFilter(input=x, filter_sizes=[3, 3, 128, 128], out_backprop=above, **plain).op
+
+    def batch_norm():
+        x, scale, offset = images(512), filters(512), filters(512)
+        return lambda: raw.FusedBatchNormV3(x=x, scale=scale, offset=offset, mean=[], variance=[]).y.op
+
+    def batch_norm_grad():
+        x, above, scale, mean, variance = images(512), images(512), filters(512), filters(512), filters(512)
+        return lambda: raw.FusedBatchNormGradV3(y_backprop=above, x=x, scale=scale, reserve_space_1=mean,
+                                                reserve_space_2=variance, reserve_space_3=[0.0]).x_backprop.op
+
+    def lstm_sequence():
+        x, state, w, peephole, bias = filters(40, 32, 64), filters(32, 128), filters(192, 512), filters(128), filters(512)
+        return lambda: raw.BlockLSTM(seq_len_max=tf.constant(40, tf.int64), x=x, cs_prev=state, h_prev=state, w=w,
+                                     wci=peephole, wcf=peephole, wco=peephole, b=bias, cell_clip=0.0).h.op
+
+    build = {"conv3x3": lambda: convolution(3, 128), "conv1x1": lambda: convolution(1, 512),
+             "conv_input_grad": conv_input_grad, "conv_filter_grad": conv_filter_grad, "batch_norm": batch_norm,
+             "batch_norm_grad": batch_norm_grad, "lstm_sequence": lstm_sequence,
+             "einsum_dense": lambda: einsum("abc,cde->abde", (32, 128, 512), (512, 8, 64)),
              "einsum_scores": lambda: einsum("aecd,abcd->acbe", (32, 128, 8, 64), (32, 128, 8, 64)),
              "batch_matmul": batch_matmul, "top_k": top_k, "resize_bilinear": resize_bilinear,
              "decode_jpeg": decode_jpeg, "parse_example": parse_example, "adam": adam,

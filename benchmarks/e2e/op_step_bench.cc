@@ -17,6 +17,10 @@
 //   resize_bilinear  32 images of 256x256x3 to 224x224
 //   decode_jpeg      one image of 500x375
 //   parse_example    1,024 Examples of 13 floats and 26 integers
+//   conv3x3          16 images of 16x16x128 to as many channels; conv1x1 to 512 channels
+//   conv_input_grad, conv_filter_grad   the two gradients of conv3x3
+//   batch_norm       training on 16 images of 16x16x512; batch_norm_grad its gradient
+//   lstm_sequence    40 steps of 128 cells over 64 inputs, 32 rows
 //
 // Inputs are variables, results stay in the runtime. Speaks the protocol of peers.py (step_bench.h).
 #include <functional>
@@ -26,8 +30,12 @@
 #include <vector>
 
 #include "step_bench.h"
+#include "tutti/ops/array.h"
 #include "tutti/ops/builders.h"
-#include "tutti/tutti.h"
+#include "tutti/ops/op_table.h"
+#include "tutti/ops/random.h"
+#include "tutti/ops/state.h"
+#include "tutti/runtime/local_session.h"
 
 using namespace tutti;
 
@@ -91,7 +99,27 @@ class OpBench {
            return image::resize(b.numbers({32, 256, 256, 3}), {224, 224}).node;
          }},
         {"decode_jpeg", &OpBench::decode_jpeg},
-        {"parse_example", &OpBench::parse_example}};
+        {"parse_example", &OpBench::parse_example},
+        {"conv3x3",
+         [](OpBench& b) {
+           return b.convolution("Conv2D", {b.images(128), b.numbers({3, 3, 128, 128})});
+         }},
+        {"conv1x1",
+         [](OpBench& b) {
+           return b.convolution("Conv2D", {b.images(128), b.numbers({1, 1, 128, 512})});
+         }},
+        {"conv_input_grad",
+         [](OpBench& b) {
+           return b.convolution("Conv2DBackpropInput",
+                                {b.sizes({16, 16, 16, 128}), b.numbers({3, 3, 128, 128}), b.images(128)});
+         }},
+        {"conv_filter_grad",
+         [](OpBench& b) {
+           return b.convolution("Conv2DBackpropFilter", {b.images(128), b.sizes({3, 3, 128, 128}), b.images(128)});
+         }},
+        {"batch_norm", &OpBench::batch_norm},
+        {"batch_norm_grad", &OpBench::batch_norm_grad},
+        {"lstm_sequence", &OpBench::lstm_sequence}};
     return all;
   }
 
@@ -202,6 +230,37 @@ class OpBench {
       examples.data<std::string>()[i] = field(1, entries);
     }
     return io::parse_example(variable(graph_, examples, "examples", false), features).dense.begin()->second.node;
+  }
+
+  Var images(std::int64_t channels) { return numbers({16, 16, 16, channels}); }
+
+  Output sizes(std::initializer_list<std::int32_t> dims) {
+    return constant(graph_, Tensor::vector<std::int32_t>(dims));
+  }
+
+  Node* convolution(const std::string& op, const std::vector<Output>& inputs) {
+    return add_op(graph_, op, inputs,
+                  {{"strides", std::vector<std::int64_t>{1, 1, 1, 1}}, {"padding", std::string("SAME")}});
+  }
+
+  Node* batch_norm() {
+    Output none = constant(graph_, Tensor(DType::kFloat, {0}));
+    return add_op(graph_, "FusedBatchNormV3", {images(512), numbers({512}), numbers({512}), none, none});
+  }
+
+  Node* batch_norm_grad() {
+    const Shape channels{512};
+    return add_op(graph_, "FusedBatchNormGradV3",
+                  {images(512), images(512), numbers(channels), numbers(channels), numbers(channels), numbers({0})});
+  }
+
+  Node* lstm_sequence() {
+    Output length = constant(graph_, Tensor::scalar(std::int64_t{40}));
+    Var state = numbers({32, 128}), peephole = numbers({128});
+    return add_op(graph_, "BlockLSTM",
+                  {length, numbers({40, 32, 64}), state, state, numbers({192, 512}), peephole, peephole, peephole,
+                   numbers({512})},
+                  {{"cell_clip", 0.0f}});
   }
 
   // Of the initial values of `images`.

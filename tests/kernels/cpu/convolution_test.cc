@@ -78,6 +78,35 @@ TEST(Convolution, Repeats) {
   }
 }
 
+// Small images with large filters go another way than through oneDNN, which agrees: padded, strided, dilated, a pixel
+// at a time.
+TEST(Convolution, FewPlacesAgreeWithOneDnn) {
+  ConvShape dilated = same(2, 5, 128, 64, 3);
+  dilated.rows.dilation = dilated.columns.dilation = 2;
+  dilated.rows.pad_before = dilated.rows.pad_after = 2;
+  dilated.columns = dilated.rows;
+  ConvShape wide = same(3, 4, 96, 80, 3);
+  wide.columns = same(3, 6, 96, 80, 3).columns;
+  for (const ConvShape& s :
+       {same(8, 2, 256, 256, 1), same(8, 4, 256, 256, 1, 2), same(4, 5, 96, 96, 3, 2), dilated, wide}) {
+    ASSERT_TRUE(internal::has_few_places(s)) << s.to_string();
+    for (ConvResult result : kAll) {
+      std::vector<float> x = random_floats(s.input_elements(), 1), w = random_floats(s.filter_elements(), 2),
+                         y = random_floats(s.output_elements(), 3);
+      internal::OneDnnConvolutions onednn(result);
+      ASSERT_TRUE(onednn.run(s, {x.data(), w.data(), y.data()}, Team::alone(), heap_allocator()).ok());
+      const std::vector<float>& expected = result == ConvResult::kOutput ? y : result == ConvResult::kInput ? x : w;
+      const std::vector<float> got = run(Convolution(DType::kFloat, result), result, s, 2);
+      ASSERT_EQ(got.size(), expected.size());
+      for (std::size_t i = 0; i < got.size(); ++i) {
+        ASSERT_NEAR(got[i], expected[i], 2e-3) << s.to_string() << " " << static_cast<int>(result) << " at " << i;
+      }
+    }
+  }
+  EXPECT_FALSE(internal::has_few_places(same(8, 14, 256, 256, 1)));
+  EXPECT_FALSE(internal::has_few_places(same(8, 2, 16, 16, 1)));
+}
+
 TEST(Convolution, MoreShapesThanAreKept) {
   const Convolution convolution(DType::kFloat, ConvResult::kOutput);
   for (int round = 0; round < 2; ++round) {

@@ -56,6 +56,9 @@ Status Convolution::run(const ConvShape& shape, const ConvArrays& arrays, Team& 
   }
   switch (dtype_) {
     case DType::kFloat:
+      if (internal::has_few_places(shape)) {
+        return internal::few_places_convolution(result_, shape, arrays, team, allocator);
+      }
       return cache_->convolutions.run(shape, arrays, team, allocator);
     case DType::kDouble:
       return run_unfolded<double>(result_, shape, arrays, team, allocator);

@@ -84,6 +84,12 @@ class OneDnnConvolutions {
   const std::unique_ptr<State> state_;
 };
 
+// Float convolutions of few windows with a large filter, by products of the windows of the whole batch.
+bool has_few_places(const ConvShape& shape);
+// REQUIRES: has_few_places(shape), no dimension of 0.
+Status few_places_convolution(ConvResult result, const ConvShape& shape, const ConvArrays& arrays, Team& team,
+                              Allocator& allocator);
+
 // By products of unfolded windows, for T of double and int32. REQUIRES: no dimension of 0.
 template <typename T>
 Status unfolded_convolution(ConvResult result, const ConvShape& shape, const T* input, const T* filter, const T* output,
