@@ -32,7 +32,12 @@
 #include "step_bench.h"
 #include "tutti/ops/array.h"
 #include "tutti/ops/builders.h"
+#include "tutti/ops/image.h"
+#include "tutti/ops/layout.h"
+#include "tutti/ops/linalg.h"
+#include "tutti/ops/math.h"
 #include "tutti/ops/op_table.h"
+#include "tutti/ops/parsing.h"
 #include "tutti/ops/random.h"
 #include "tutti/ops/state.h"
 #include "tutti/runtime/local_session.h"
@@ -91,7 +96,8 @@ class OpBench {
          [](OpBench& b) {
            return batch_matmul(b.numbers({256, 128, 64}), b.numbers({256, 64, 128})).node;
          }},
-        {"top_k", [](OpBench& b) {
+        {"top_k",
+         [](OpBench& b) {
            return top_k(b.numbers({256, 32000}), 10).values.node;
          }},
         {"resize_bilinear",

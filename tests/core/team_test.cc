@@ -5,6 +5,7 @@
 #include <atomic>
 #include <latch>
 #include <limits>
+#include <new>
 #include <set>
 #include <thread>
 #include <vector>
@@ -48,6 +49,26 @@ TEST(Team, HelpersFlushDenormals) {
     if (std::this_thread::get_id() != caller) halves[i] = smallest * 0.5f;
   });
   EXPECT_EQ(halves[0] * halves[1], 0);
+}
+
+// On whichever thread it was thrown, and with the other pieces done.
+TEST(Team, WhatAPieceThrowsReachesTheCaller) {
+  Team team(2);
+  const std::thread::id caller = std::this_thread::get_id();
+  for (const bool by_helper : {false, true}) {
+    std::latch both(2);
+    std::atomic<int> runs = 0;
+    const auto piece = [&](int i) {
+      ++runs;
+      if (i < 2) both.arrive_and_wait();  // one on each thread
+      if (i < 2 && (std::this_thread::get_id() != caller) == by_helper) throw std::bad_alloc();
+    };
+    EXPECT_THROW(team.run(5, piece), std::bad_alloc);
+    EXPECT_EQ(runs, 5);
+  }
+  std::atomic<int> runs = 0;
+  team.run(7, [&](int) { ++runs; });
+  EXPECT_EQ(runs, 7);
 }
 
 TEST(Team, ThreadsStartWithTheFirstUse) {

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <optional>
 #include <utility>
 
@@ -129,6 +130,7 @@ struct Team::Loop {
   const void* const piece;
   std::atomic<int> next{0};
   std::atomic<int> helpers{0};  // written under the team's lock
+  std::exception_ptr error{};   // the first that a piece threw; under the team's lock until all have left
 };
 
 Team::Team(int size) : size_(size) { TUTTI_CHECK(size >= 1, "a team of ", size, " threads"); }
@@ -163,13 +165,21 @@ void Team::run_shared(int pieces, void (*call)(const void*, int), const void* pi
   if (wake) pieces > 2 ? loop_added_.notify_all() : loop_added_.notify_one();
   work_on(loop);
   leave(loop);
+  if (loop.error) std::rethrow_exception(loop.error);
 }
 
 void Team::work_on(Loop& loop) {
   for (int i = loop.next.fetch_add(1, std::memory_order_relaxed); i < loop.pieces;
        i = loop.next.fetch_add(1, std::memory_order_relaxed)) {
     if (i == loop.pieces - 1) open_loops_.fetch_sub(1, std::memory_order_relaxed);
-    loop.call(loop.piece, i);
+    // Pieces should not throw, but some allocate. It must neither end the process, on a helper, nor unwind the caller
+    // while helpers are in the loop.
+    try {
+      loop.call(loop.piece, i);
+    } catch (...) {
+      MutexLock lock(mu_);
+      if (!loop.error) loop.error = std::current_exception();
+    }
   }
 }
 

@@ -20,7 +20,10 @@ KeyTable::KeyTable(std::vector<std::string> keys) : keys_(std::move(keys)) {
   places_.assign(room, kNone);
   mask_ = static_cast<std::uint32_t>(room - 1);
   for (std::size_t i = 0; i < keys_.size(); ++i) {
-    if (find(keys_[i]) != kNone) continue;
+    if (find(keys_[i]) != kNone) {
+      repeated_ = static_cast<int>(i);
+      continue;
+    }
     std::uint32_t at = hash(keys_[i]) & mask_;
     while (places_[at] != kNone) at = (at + 1) & mask_;
     places_[at] = static_cast<int>(i);

@@ -13,8 +13,9 @@ class KeyTable {
  public:
   static constexpr int kNone = -1;
 
-  // Of keys that are given twice the first is found.
+  // Of keys that are given twice the first is found; repeated() is one of those, or null.
   explicit KeyTable(std::vector<std::string> keys);
+  const std::string* repeated() const { return repeated_ < 0 ? nullptr : &key(repeated_); }
 
   // The key's index, or kNone.
   int find(std::string_view key) const {
@@ -33,6 +34,7 @@ class KeyTable {
   const std::vector<std::string> keys_;
   std::vector<int> places_;  // a power of two of them, at most half taken
   std::uint32_t mask_ = 0;
+  int repeated_ = kNone;
 };
 
 }  // namespace tutti

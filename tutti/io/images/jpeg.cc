@@ -1,7 +1,9 @@
 #include <csetjmp>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
+#include <exception>
+#include <string>
+#include <utility>
 #include <vector>
 
 // clang-format off
@@ -74,6 +76,16 @@ void source_skip(j_decompress_ptr info, long count) {
   source->base.bytes_in_buffer -= static_cast<std::size_t>(count);
 }
 
+// A file of a few bytes per scan can have any number of scans, each of which goes over the whole image.
+constexpr int kMaxScans = 500;
+
+void check_scans(j_common_ptr info) {
+  if (reinterpret_cast<j_decompress_ptr>(info)->input_scan_number <= kMaxScans) return;
+  auto* errors = reinterpret_cast<JpegErrors*>(info->err);
+  std::snprintf(errors->text, sizeof errors->text, "it has more than %d scans", kMaxScans);
+  std::longjmp(errors->back, 1);
+}
+
 // Owns the library's object.
 class Decompressor {
  public:
@@ -88,6 +100,7 @@ class Decompressor {
     source_.base.term_source = source_end;
     source_.base.next_input_byte = reinterpret_cast<const JOCTET*>(bytes.data());
     source_.base.bytes_in_buffer = bytes.size();
+    progress_.progress_monitor = check_scans;
   }
   ~Decompressor() { jpeg_destroy_decompress(&info_); }
   Decompressor(const Decompressor&) = delete;
@@ -99,6 +112,7 @@ class Decompressor {
     if (setjmp(errors_.back) != 0) return false;
     jpeg_create_decompress(&info_);
     info_.src = &source_.base;
+    info_.progress = &progress_;
     // A progressive file may make the library hold all coefficients; files of its size are cut off long before.
     info_.mem->max_memory_to_use = 1L << 30;
     return jpeg_read_header(&info_, TRUE) == JPEG_HEADER_OK;
@@ -139,6 +153,7 @@ class Decompressor {
   jpeg_decompress_struct info_ = {};
   JpegErrors errors_ = {};
   JpegSource source_;
+  jpeg_progress_mgr progress_ = {};
 };
 
 bool has_cmyk(const Decompressor& jpeg) {
@@ -234,14 +249,54 @@ Result<ImageSize> jpeg_size(std::string_view bytes) {
 
 namespace {
 
-// Owns the library's object and the memory that it writes to.
+// --- A destination that grows. (The library's own may free what its user frees again, after an error.) ---
+
+struct JpegDestination {
+  jpeg_destination_mgr base;
+  JOCTET buffer[16 << 10];
+  std::string* bytes;
+};
+
+void destination_rewind(JpegDestination* destination) {
+  destination->base.next_output_byte = destination->buffer;
+  destination->base.free_in_buffer = sizeof destination->buffer;
+}
+
+void destination_take(j_compress_ptr info, std::size_t count) {
+  auto* destination = reinterpret_cast<JpegDestination*>(info->dest);
+  bool taken = true;
+  try {
+    destination->bytes->append(reinterpret_cast<const char*>(destination->buffer), count);
+  } catch (const std::exception&) {
+    taken = false;
+  }
+  if (!taken) ERREXIT1(info, JERR_OUT_OF_MEMORY, 0);  // not from within the handler: it jumps
+  destination_rewind(destination);
+}
+
+void destination_begin(j_compress_ptr info) { destination_rewind(reinterpret_cast<JpegDestination*>(info->dest)); }
+
+// The library calls it when the buffer is full, whatever it says about the room that is left.
+boolean destination_empty(j_compress_ptr info) {
+  destination_take(info, sizeof JpegDestination::buffer);
+  return TRUE;
+}
+
+void destination_end(j_compress_ptr info) {
+  destination_take(info, sizeof JpegDestination::buffer - info->dest->free_in_buffer);
+}
+
+// Owns the library's object and what it writes.
 class Compressor {
  public:
-  Compressor() { info_.err = set_up(&errors_); }
-  ~Compressor() {
-    jpeg_destroy_compress(&info_);
-    std::free(memory_);
+  Compressor() {
+    info_.err = set_up(&errors_);
+    destination_.base.init_destination = destination_begin;
+    destination_.base.empty_output_buffer = destination_empty;
+    destination_.base.term_destination = destination_end;
+    destination_.bytes = &bytes_;
   }
+  ~Compressor() { jpeg_destroy_compress(&info_); }
   Compressor(const Compressor&) = delete;
   Compressor& operator=(const Compressor&) = delete;
 
@@ -249,7 +304,7 @@ class Compressor {
              unsigned marker_bytes) {
     if (setjmp(errors_.back) != 0) return false;
     jpeg_create_compress(&info_);
-    jpeg_mem_dest(&info_, &memory_, &bytes_);
+    info_.dest = &destination_.base;
     info_.image_width = static_cast<JDIMENSION>(size.width);
     info_.image_height = static_cast<JDIMENSION>(size.height);
     info_.input_components = size.channels;
@@ -277,14 +332,14 @@ class Compressor {
     return true;
   }
 
-  std::string take() const { return std::string(reinterpret_cast<const char*>(memory_), bytes_); }
+  std::string take() { return std::move(bytes_); }
   Status error() const { return invalid_argument("JPEG encoding failed: ", errors_.text); }
 
  private:
   jpeg_compress_struct info_ = {};
   JpegErrors errors_ = {};
-  unsigned char* memory_ = nullptr;
-  unsigned long bytes_ = 0;
+  JpegDestination destination_ = {};
+  std::string bytes_;
 };
 
 }  // namespace

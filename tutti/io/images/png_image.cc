@@ -48,7 +48,11 @@ class PngReader {
     png_set_read_fn(png_, &state_, png_take);
     // Text and profiles may be compressed: what they grow to is nothing that is needed here.
     png_set_chunk_malloc_max(png_, 8 << 20);
+    png_set_chunk_cache_max(png_, 16);
     png_set_keep_unknown_chunks(png_, PNG_HANDLE_CHUNK_NEVER, nullptr, 0);
+    // Of these a file may have many. (What tells of colours stays: conversion to grey looks at it.)
+    static constexpr png_byte kMany[] = "tEXt\0zTXt\0iTXt\0sPLT";
+    png_set_keep_unknown_chunks(png_, PNG_HANDLE_CHUNK_NEVER, kMany, 4);
     png_read_info(png_, info_);
     return true;
   }

@@ -88,14 +88,16 @@ struct CropAxis {
   bool contains(float at) const { return at >= 0 && at <= static_cast<float>(last); }  // no NaN
 };
 
+// A place, rounded, as a pixel. From 2^24 on floats are further apart than pixels: the last one's place may have been
+// rounded to beyond it.
+std::int64_t pixel_at(float whole, std::int64_t last) { return std::min(static_cast<std::int64_t>(whole), last); }
+
 // The pixels around a place that lies in the image.
 struct Around {
   std::int64_t low, high;
   float share;
-  explicit Around(float at)
-      : low(static_cast<std::int64_t>(std::floor(at))),
-        high(static_cast<std::int64_t>(std::ceil(at))),
-        share(at - static_cast<float>(low)) {}
+  Around(float at, std::int64_t last)
+      : low(pixel_at(std::floor(at), last)), high(pixel_at(std::ceil(at), last)), share(at - static_cast<float>(low)) {}
 };
 
 bool is_nearest(const KernelInit& init) { return init.attr<std::string>("method") == "nearest"; }
@@ -137,10 +139,10 @@ class CropAndResize : public Kernel {
         if (!ys.contains(y) || !xs.contains(x)) {
           std::fill_n(to, s.channels, outside_);
         } else if (nearest_) {
-          const auto row = static_cast<std::int64_t>(std::round(y)), column = static_cast<std::int64_t>(std::round(x));
+          const std::int64_t row = pixel_at(std::round(y), ys.last), column = pixel_at(std::round(x), xs.last);
           std::copy_n(image + row * s.row() + column * s.channels, s.channels, to);
         } else {
-          blend(image, Around(y), Around(x), s, to);
+          blend(image, Around(y, ys.last), Around(x, xs.last), s, to);
         }
       }
     }
@@ -209,7 +211,7 @@ class CropGradImage : public Kernel {
  private:
   template <typename T>
   void spread(KernelContext& ctx, const CropSizes& s, T* to) const {
-    if (s.boxes == 0) return;
+    if (ctx.input(0).num_elements() == 0) return;  // sides without channels may be of any length
     const float* grads = ctx.input(0).data<float>();
     const std::int32_t* index = ctx.input(2).data<std::int32_t>();
     for_pixels_inside(ctx.input(1).data<float>(), s,
@@ -226,9 +228,9 @@ class CropGradImage : public Kernel {
       for (std::int64_t c = 0; c < s.channels; ++c) pixel[c] += static_cast<T>(wx * (wy * grad[c]));
     };
     if (nearest_) {
-      return add(static_cast<std::int64_t>(std::round(at_y)), static_cast<std::int64_t>(std::round(at_x)), 1, 1);
+      return add(pixel_at(std::round(at_y), s.height - 1), pixel_at(std::round(at_x), s.width - 1), 1, 1);
     }
-    const Around y(at_y), x(at_x);
+    const Around y(at_y, s.height - 1), x(at_x, s.width - 1);
     add(y.low, x.low, 1 - y.share, 1 - x.share);
     add(y.low, x.high, 1 - y.share, x.share);
     add(y.high, x.low, y.share, 1 - x.share);
@@ -247,7 +249,7 @@ Status crop_grad_boxes(KernelContext& ctx) {
   TUTTI_ASSIGN_OR_RETURN(Tensor * out, ctx.allocate_output(0, Shape{s.boxes, 4}));
   float* to = out->data<float>();
   std::fill_n(to, out->num_elements(), 0.0f);
-  if (s.boxes == 0) return {};
+  if (ctx.input(0).num_elements() == 0) return {};  // sides without channels may be of any length
   TUTTI_ASSIGN_OR_RETURN(const Tensor image, widened(ctx, ctx.input(1), DType::kFloat));
   const float* grads = ctx.input(0).data<float>();
   const std::int32_t* index = ctx.input(3).data<std::int32_t>();
@@ -260,7 +262,7 @@ Status crop_grad_boxes(KernelContext& ctx) {
   };
   for_pixels_inside(ctx.input(2).data<float>(), s,
                     [&](std::int64_t b, float at_y, float at_x, std::int64_t i, std::int64_t j) {
-                      const Around y(at_y), x(at_x);
+                      const Around y(at_y, s.height - 1), x(at_x, s.width - 1);
                       const float* base = image.data<float>() + index[b] * s.image();
                       const float* grad = grads + b * s.crop() + i * s.crop_row() + j * s.channels;
                       float dy = 0, dx = 0;

@@ -69,6 +69,7 @@ Status gru_cell(KernelContext& context) {
     TUTTI_ASSIGN_OR_RETURN(Tensor * tensor, context.allocate_output(i, Shape{s.batch, s.cells}));
     out[i] = tensor->data<float>();
   }
+  if (s.batch * s.cells == 0) return {};  // rows of nothing may be of any number
   const std::int64_t rows = s.inputs + s.cells;
   TUTTI_ASSIGN_OR_RETURN(Tensor both, context.allocate_temp(DType::kFloat, Shape{s.batch, rows}));
   TUTTI_ASSIGN_OR_RETURN(Tensor bars, context.allocate_temp(DType::kFloat, Shape{s.batch, 2 * s.cells}));
@@ -107,6 +108,7 @@ Status gru_cell_grad(KernelContext& context) {
   TUTTI_ASSIGN_OR_RETURN(Tensor * d_c_bar, context.allocate_output(2, Shape{s.batch, s.cells}));
   TUTTI_ASSIGN_OR_RETURN(Tensor * d_bars, context.allocate_output(3, Shape{s.batch, 2 * s.cells}));
   const std::int64_t rows = s.inputs + s.cells, n = s.batch * s.cells;
+  if (s.batch * rows == 0) return {};
   TUTTI_ASSIGN_OR_RETURN(Tensor by_c, context.allocate_temp(DType::kFloat, Shape{s.batch, rows}));
   TUTTI_ASSIGN_OR_RETURN(Tensor by_ru, context.allocate_temp(DType::kFloat, Shape{s.batch, rows}));
   const float* const h_prev = context.input(1).data<float>();

@@ -309,6 +309,10 @@ class TensorListFromTensor : public ListKernel {
     if (!shape.compatible_with(tensor.shape().without_dim(0))) {
       return invalid_argument("Specified a list with shape ", shape, " from a tensor with shape ", tensor.shape());
     }
+    // Rows of nothing may be of any number; an item of the list is not nothing.
+    if (tensor.dim(0) > kMaxListItems) {
+      return resource_exhausted("a list of ", tensor.dim(0), " items from a tensor with shape ", tensor.shape());
+    }
     std::vector<Tensor> items;
     items.reserve(tensor.dim(0));
     for (std::int64_t i = 0; i < tensor.dim(0); ++i) items.push_back(row_of(tensor, i));

@@ -13,6 +13,7 @@ class LoneCollective : public Kernel {
       : op_(init.op), node_(init.node), from_(from), receives_(receives) {
     if (from == GroupSizeFrom::kAttr) size_ = init.attr<std::int64_t>("group_size");
     if (from == GroupSizeFrom::kNumDevices) size_ = init.attr<std::int64_t>("num_devices");
+    if (init.attrs.find("shape") != init.attrs.end()) promised_ = init.attr<PartialShape>("shape");
   }
 
   Status compute(KernelContext& ctx) override {
@@ -29,6 +30,10 @@ class LoneCollective : public Kernel {
           "servers (replica_device_setter) and let the replicas meet in SyncReplicasOptimizer instead");
     }
     if (receives_) return internal_error(op_, " \"", node_, "\": nobody sends in a group of one");
+    // Others have counted on the attribute already.
+    if (!promised_.compatible_with(ctx.input(0).shape())) {
+      return invalid_argument(op_, " \"", node_, "\": the input has shape ", ctx.input(0).shape(), ", not ", promised_);
+    }
     ctx.set_output(0, ctx.input(0));
     return {};
   }
@@ -39,6 +44,7 @@ class LoneCollective : public Kernel {
   const GroupSizeFrom from_;
   const bool receives_;
   std::int64_t size_ = 1;
+  PartialShape promised_ = PartialShape::unknown();
 };
 
 KernelFactory lone_factory(GroupSizeFrom from, bool receives) {

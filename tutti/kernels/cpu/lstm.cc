@@ -143,6 +143,7 @@ class LstmForward : public Lstm {
     TUTTI_ASSIGN_OR_RETURN(const std::vector<Tensor> in, floats(context, x(), x() + kParameters));
     std::vector<Tensor> out;
     for (int i = 0; i < 7; ++i) TUTTI_RETURN_IF_ERROR(make_output(context, i, s.state_shape(), out));
+    if (s.state() == 0) return {};  // steps and rows of nothing may be of any number
     TUTTI_RETURN_IF_ERROR(run(context, s, in, out));
     for (Tensor& tensor : out) {  // what lies behind the last step
       std::fill(tensor.data<float>() + s.length * s.state(), tensor.data<float>() + s.steps * s.state(), 0.0f);
@@ -235,7 +236,7 @@ class LstmCellGrad : public LstmBackward {
     set_forward(in, 0, step);
     set_peepholes(in, step.peepholes);
     for (int k = 0; k < 3; ++k) step.peephole_grads[k] = out[static_cast<std::size_t>(2 + k)].data<float>();
-    TUTTI_RETURN_IF_ERROR(step_grad(context, s, step));
+    if (s.state() > 0) TUTTI_RETURN_IF_ERROR(step_grad(context, s, step));
     finish(context, out);
     return {};
   }
@@ -255,15 +256,20 @@ class LstmSequenceGrad : public LstmBackward {
       TUTTI_RETURN_IF_ERROR(make_output(context, i, context.input(1 + i).shape(), out));
       std::fill_n(out.back().data<float>(), out.back().num_elements(), 0.0f);
     }
-    TUTTI_ASSIGN_OR_RETURN(Tensor gates,
-                           context.allocate_temp(DType::kFloat, Shape{s.length * s.batch, kGates * s.cells}));
-    TUTTI_RETURN_IF_ERROR(through_time(context, s, in, gates, out));
-    TUTTI_RETURN_IF_ERROR(through_products(context, s, in, gates, out));
+    if (s.state() > 0) TUTTI_RETURN_IF_ERROR(differentiate(context, s, in, out));
     finish(context, out);
     return {};
   }
 
  private:
+  Status differentiate(KernelContext& context, const LstmSizes& s, const std::vector<Tensor>& in,
+                       std::vector<Tensor>& out) const {
+    TUTTI_ASSIGN_OR_RETURN(Tensor gates,
+                           context.allocate_temp(DType::kFloat, Shape{s.length * s.batch, kGates * s.cells}));
+    TUTTI_RETURN_IF_ERROR(through_time(context, s, in, gates, out));
+    return through_products(context, s, in, gates, out);
+  }
+
   // Back from the last step: gradients of all gates, of the first state and of the peepholes.
   Status through_time(KernelContext& context, const LstmSizes& s, const std::vector<Tensor>& in, Tensor& gates,
                       std::vector<Tensor>& out) const {

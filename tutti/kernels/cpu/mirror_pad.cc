@@ -15,7 +15,10 @@ namespace {
 // One dimension: place i of the padded side shows place source[i] of the other.
 struct MirroredDim {
   std::int64_t size = 0;  // without padding
+  std::int64_t before = 0, after = 0;
   std::vector<std::int64_t> source;
+
+  std::int64_t padded() const { return before + size + after; }
 };
 
 class MirrorKernel : public Kernel {
@@ -23,7 +26,7 @@ class MirrorKernel : public Kernel {
   explicit MirrorKernel(const KernelInit& init) : skip_(init.attr<std::string>("mode") == "REFLECT" ? 1 : 0) {}
 
  protected:
-  // The dimensions of input 0; `padded`: it is the padded side.
+  // The dimensions of input 0, without sources; `padded`: it is the padded side.
   Result<std::vector<MirroredDim>> read(KernelContext& ctx, bool padded) const {
     const Tensor& input = ctx.input(0);
     const Tensor& paddings = ctx.input(1);
@@ -46,24 +49,30 @@ class MirrorKernel : public Kernel {
                                   ": ", before, ", ", after, " for dimension ", d, " of ", input.shape());
         }
       }
-      dims.push_back(mirrored(size, before, after));
+      std::int64_t whole = 0;
+      if (__builtin_add_overflow(size, before, &whole) || __builtin_add_overflow(whole, after, &whole)) {
+        return invalid_argument("paddings ", before, " and ", after, " are too large for dimension ", d, " of ",
+                                input.shape());
+      }
+      dims.push_back({.size = size, .before = before, .after = after, .source = {}});
     }
     return dims;
   }
 
-  MirroredDim mirrored(std::int64_t size, std::int64_t before, std::int64_t after) const {
-    MirroredDim dim{.size = size};
-    dim.source.reserve(static_cast<std::size_t>(before + size + after));
-    for (std::int64_t i = 0; i < before; ++i) dim.source.push_back(before - i - 1 + skip_);
-    for (std::int64_t i = 0; i < size; ++i) dim.source.push_back(i);
-    for (std::int64_t i = 0; i < after; ++i) dim.source.push_back(size - 1 - skip_ - i);
-    return dim;
+  // As long as the sides are: not for a tensor of no elements, whose sides may be of any length.
+  void set_sources(std::vector<MirroredDim>& dims) const {
+    for (MirroredDim& dim : dims) {
+      dim.source.reserve(static_cast<std::size_t>(dim.padded()));
+      for (std::int64_t i = 0; i < dim.before; ++i) dim.source.push_back(dim.before - i - 1 + skip_);
+      for (std::int64_t i = 0; i < dim.size; ++i) dim.source.push_back(i);
+      for (std::int64_t i = 0; i < dim.after; ++i) dim.source.push_back(dim.size - 1 - skip_ - i);
+    }
   }
 
   static Result<Shape> shape_of(const std::vector<MirroredDim>& dims, bool padded) {
     DimList sizes;
     for (const MirroredDim& dim : dims) {
-      sizes.push_back(padded ? static_cast<std::int64_t>(dim.source.size()) : dim.size);
+      sizes.push_back(padded ? dim.padded() : dim.size);
     }
     return Shape::create(sizes.span());
   }
@@ -91,7 +100,7 @@ class MirrorPad : public MirrorKernel {
 
   Status compute(KernelContext& ctx) override {
     const Tensor& input = ctx.input(0);
-    TUTTI_ASSIGN_OR_RETURN(const std::vector<MirroredDim> dims, read(ctx, false));
+    TUTTI_ASSIGN_OR_RETURN(std::vector<MirroredDim> dims, read(ctx, false));
     if (dims.empty()) {
       ctx.set_output(0, input);
       return {};
@@ -99,6 +108,7 @@ class MirrorPad : public MirrorKernel {
     TUTTI_ASSIGN_OR_RETURN(const Shape shape, shape_of(dims, true));
     TUTTI_ASSIGN_OR_RETURN(Tensor * out, ctx.allocate_output(0, shape));
     if (shape.num_elements() == 0) return {};
+    set_sources(dims);
     const std::vector<std::int64_t>& columns = dims.back().source;
     const auto width = static_cast<std::int64_t>(columns.size());
     with_element(input.dtype(), [&]<typename E>(const E&) {
@@ -121,7 +131,7 @@ class MirrorPadGrad : public MirrorKernel {
 
   Status compute(KernelContext& ctx) override {
     const Tensor& input = ctx.input(0);
-    TUTTI_ASSIGN_OR_RETURN(const std::vector<MirroredDim> dims, read(ctx, true));
+    TUTTI_ASSIGN_OR_RETURN(std::vector<MirroredDim> dims, read(ctx, true));
     if (dims.empty()) {
       ctx.set_output(0, input);
       return {};
@@ -130,6 +140,7 @@ class MirrorPadGrad : public MirrorKernel {
     TUTTI_ASSIGN_OR_RETURN(Tensor * out, ctx.allocate_output(0, shape));
     zero_elements(out->dtype(), out->raw(), out->num_elements());
     if (input.num_elements() == 0) return {};
+    set_sources(dims);
     const std::vector<std::int64_t>& columns = dims.back().source;
     const auto width = static_cast<std::int64_t>(columns.size());
     return with_number(

@@ -121,6 +121,7 @@ class ParameterizedTruncatedNormal : public Kernel {
     const std::int64_t total = shape.num_elements();
     std::int64_t batches = shape.dim(0), samples = batches > 0 ? total / batches : 0;
     TUTTI_ASSIGN_OR_RETURN(const bool same, all_same(ctx, batches));
+    if (total == 0) return {};  // batches of nothing may be of any number
     if (same) {
       batches = (total + kBatch - 1) / kBatch;
       samples = kBatch;

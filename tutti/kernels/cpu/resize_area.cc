@@ -46,6 +46,9 @@ class ResizeArea : public Kernel {
     TUTTI_ASSIGN_OR_RETURN(const Tensor images, widened(ctx, ctx.input(0), DType::kFloat));
     const float scale_y = mode_.scale(s.in_height, s.out_height), scale_x = mode_.scale(s.in_width, s.out_width);
     const std::vector<AreaSpan> ys = area_spans(scale_y, s.out_height), xs = area_spans(scale_x, s.out_width);
+    std::int64_t rows = 0;
+    for (const AreaSpan& y : ys) rows += y.end - y.begin;
+    TUTTI_RETURN_IF_ERROR(internal::check_row_work(s, rows));
     const std::int64_t grain = std::max<std::int64_t>(1, kElementGrain / 8 / s.out_row());
     parallel_for(ctx.team(), s.batch * s.out_height, grain, [&](std::int64_t begin, std::int64_t end) {
       std::vector<float> sums(static_cast<std::size_t>(s.in_row()));

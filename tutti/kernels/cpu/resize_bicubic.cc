@@ -95,12 +95,23 @@ class ResizeBicubic : public CubicKernel {
     if (out->num_elements() == 0) return {};
     TUTTI_ASSIGN_OR_RETURN(const Tensor images, widened(ctx, ctx.input(0), DType::kFloat));
     const Taps t = taps(s);
+    // Where few columns of the source are looked at, only those are merged.
+    const bool squeezed = 16 * s.out_width < s.in_width;
     const std::int64_t grain = std::max<std::int64_t>(1, kElementGrain / 8 / s.out_row());
     parallel_for(ctx.team(), s.batch * s.out_height, grain, [&](std::int64_t begin, std::int64_t end) {
       std::vector<float> column(static_cast<std::size_t>(s.in_row()));  // the four rows as one
       for (std::int64_t i = begin; i < end; ++i) {
         const float* image = images.data<float>() + i / s.out_height * s.in_height * s.in_row();
-        merge_rows(image, t.ys[static_cast<std::size_t>(i % s.out_height)], s.in_row(), column.data());
+        const CubicTap& y = t.ys[static_cast<std::size_t>(i % s.out_height)];
+        if (squeezed) {
+          for (const CubicTap& x : t.xs) {
+            for (const std::int64_t at : x.index) {
+              merge_rows(image + at * s.channels, y, s.in_row(), s.channels, column.data() + at * s.channels);
+            }
+          }
+        } else {
+          merge_rows(image, y, s.in_row(), s.in_row(), column.data());
+        }
         stretch_row(column.data(), t.xs, s.channels, out->data<float>() + i * s.out_row());
       }
     });
@@ -108,12 +119,13 @@ class ResizeBicubic : public CubicKernel {
   }
 
  private:
-  static void merge_rows(const float* image, const CubicTap& tap, std::int64_t row, float* to) {
+  // `count` columns of rows of `row`.
+  static void merge_rows(const float* image, const CubicTap& tap, std::int64_t row, std::int64_t count, float* to) {
     const float* r0 = image + tap.index[0] * row;
     const float* r1 = image + tap.index[1] * row;
     const float* r2 = image + tap.index[2] * row;
     const float* r3 = image + tap.index[3] * row;
-    for (std::int64_t k = 0; k < row; ++k) {
+    for (std::int64_t k = 0; k < count; ++k) {
       to[k] = r0[k] * tap.weight[0] + r1[k] * tap.weight[1] + r2[k] * tap.weight[2] + r3[k] * tap.weight[3];
     }
   }

@@ -53,6 +53,17 @@ Result<ResizeSizes> resize_sizes(const Tensor& images, const Tensor& size) {
   return s;
 }
 
+Status check_row_work(const ResizeSizes& s, std::int64_t rows) {
+  constexpr double kFew = 1 << 12, kQuick = 1ll << 36;
+  const double images = static_cast<double>(s.batch);
+  const double work = images * static_cast<double>(rows) * static_cast<double>(s.in_row());
+  const double pixels = images * (static_cast<double>(s.in_height) * static_cast<double>(s.in_row()) +
+                                  static_cast<double>(s.out_height) * static_cast<double>(s.out_row()));
+  if (work <= kQuick || work <= kFew * pixels) return {};
+  return resource_exhausted("resizing ", s.in_height, " by ", s.in_width, " pixels to ", s.out_height, " by ",
+                            s.out_width, " would take ", work, " steps");
+}
+
 Result<ResizeSizes> resize_grad_sizes(const Tensor& grads, const Tensor& original) {
   if (grads.rank() != 4) return invalid_argument("input_grad must be 4-dimensional, got ", grads.shape());
   if (original.rank() != 4) return invalid_argument("original_image must be 4-dimensional, got ", original.shape());

@@ -67,14 +67,17 @@ std::vector<Span> spans_of(const Filter& filter, std::int64_t out, std::int64_t 
   const float shift = -inverse * translation;
   const float stretch = antialias ? std::max(inverse, 1.0f) : 1.0f;
   const float reach = filter.radius * stretch;
-  const auto last = static_cast<float>(in - 1);
+  // From 2^24 on floats are further apart than pixels, so that a side's end is kept to in integers.
+  const auto pixel = [in](float whole) {
+    return std::min(static_cast<std::int64_t>(std::clamp(whole, 0.0f, static_cast<float>(in))), in - 1);
+  };
   std::vector<Span> spans(static_cast<std::size_t>(out));
   for (std::int64_t x = 0; x < out; ++x) {
     const float at = (static_cast<float>(x) + 0.5f) * inverse + shift;
     if (!(at >= 0 && at <= static_cast<float>(in))) continue;
     Span& span = spans[static_cast<std::size_t>(x)];
-    span.begin = static_cast<std::int64_t>(std::clamp(std::ceil(at - reach - 0.5f), 0.0f, last));
-    const auto end = static_cast<std::int64_t>(std::clamp(std::floor(at + reach - 0.5f), 0.0f, last)) + 1;
+    span.begin = pixel(std::ceil(at - reach - 0.5f));
+    const std::int64_t end = pixel(std::floor(at + reach - 0.5f)) + 1;
     float sum = 0;
     for (std::int64_t i = span.begin; i < end; ++i) {
       span.weights.push_back(filter.weight(std::abs((static_cast<float>(i) + 0.5f - at) / stretch)));
@@ -126,6 +129,12 @@ class ScaleAndTranslate : public Kernel {
                  spans_of(filter_, s.out_width, s.in_width, by[1], shift[1], antialias_)};
   }
 
+  static std::int64_t rows_of(const std::vector<Span>& ys) {
+    std::int64_t rows = 0;
+    for (const Span& y : ys) rows += std::ssize(y.weights) + 1;  // one to begin with
+    return rows;
+  }
+
   Status resample(KernelContext& ctx) const {
     TUTTI_ASSIGN_OR_RETURN(const auto s, internal::resize_sizes(ctx.input(0), ctx.input(1)));
     TUTTI_ASSIGN_OR_RETURN(const Shape shape,
@@ -133,6 +142,7 @@ class ScaleAndTranslate : public Kernel {
     TUTTI_ASSIGN_OR_RETURN(Tensor * out, ctx.allocate_output(0, shape));
     if (out->num_elements() == 0) return check_pairs(ctx);
     TUTTI_ASSIGN_OR_RETURN(const Spans spans, make_spans(s, ctx.input(2), ctx.input(3)));
+    TUTTI_RETURN_IF_ERROR(internal::check_row_work(s, rows_of(spans.ys)));
     TUTTI_ASSIGN_OR_RETURN(const Tensor images, widened(ctx, ctx.input(0), DType::kFloat));
     const std::int64_t grain = std::max<std::int64_t>(1, kElementGrain / 16 / s.out_row());
     parallel_for(ctx.team(), s.batch * s.out_height, grain, [&](std::int64_t begin, std::int64_t end) {
@@ -166,10 +176,11 @@ class ScaleAndTranslate : public Kernel {
   Status differentiate(KernelContext& ctx) const {
     const Tensor& grads = ctx.input(0);
     TUTTI_ASSIGN_OR_RETURN(const auto s, internal::resize_grad_sizes(grads, ctx.input(1)));
-    TUTTI_ASSIGN_OR_RETURN(const Spans spans, make_spans(s, ctx.input(2), ctx.input(3)));
     TUTTI_ASSIGN_OR_RETURN(Tensor * out, ctx.allocate_output(0, ctx.input(1).shape()));
     std::memset(out->raw(), 0, out->bytes());
-    if (grads.num_elements() == 0) return {};
+    if (grads.num_elements() == 0 || out->num_elements() == 0) return check_pairs(ctx);
+    TUTTI_ASSIGN_OR_RETURN(const Spans spans, make_spans(s, ctx.input(2), ctx.input(3)));
+    TUTTI_RETURN_IF_ERROR(internal::check_row_work(s, rows_of(spans.ys)));
     std::vector<float> spread(static_cast<std::size_t>(s.in_row()));
     for (std::int64_t i = 0; i < s.batch * s.out_height; ++i) {
       const Span& y = spans.ys[static_cast<std::size_t>(i % s.out_height)];

@@ -204,6 +204,21 @@ std::int64_t broadcast_offset(const std::int64_t* row, const Shape& dense, int r
   return offset;
 }
 
+// Of every dtype, as TensorFlow refuses them; integers would trap.
+Status check_no_zeros(const Tensor& divisors) {
+  return with_number(
+      divisors.dtype(),
+      [&]<typename T>(T) -> Status {
+        for (const T& divisor : divisors.flat<T>()) {
+          if (divisor == T{}) {
+            return invalid_argument("SparseDenseCwiseDiv cannot divide by zero, but input dense tensor contains zero");
+          }
+        }
+        return {};
+      },
+      []() -> Status { return {}; });
+}
+
 Status sparse_dense_binary(KernelContext& ctx, BinaryOp op) {
   TUTTI_ASSIGN_OR_RETURN(const SparseView view, read_sparse(ctx, 0));
   const Tensor& dense = ctx.input(3);
@@ -227,6 +242,7 @@ Status sparse_dense_binary(KernelContext& ctx, BinaryOp op) {
     offsets[static_cast<std::size_t>(i)] = broadcast_offset(view.row(i), dense.shape(), view.rank);
   }
   pick_elements(dense, offsets, partners);
+  if (op == BinaryOp::kDiv) TUTTI_RETURN_IF_ERROR(check_no_zeros(partners));
   if (view.count > 0) function(view.values->raw(), partners.raw(), out->raw(), view.count, 1, 1);
   return {};
 }

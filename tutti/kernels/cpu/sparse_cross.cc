@@ -66,6 +66,7 @@ class CrossColumn {
 struct Crossing {
   std::vector<CrossColumn> columns;
   std::int64_t batch = 0;
+  bool nothing = false;  // a column has no features in any row
 
   void restart() {
     for (CrossColumn& column : columns) column.restart();
@@ -73,7 +74,7 @@ struct Crossing {
 
   // Enters the next row from `row` on in which every column has features; -1 when there is none.
   std::int64_t enter_next(std::int64_t row) {
-    while (row < batch) {
+    while (row < batch && !nothing) {
       std::int64_t common = row;
       for (CrossColumn& column : columns) common = std::max(common, column.next_row(row));
       if (common == row) {
@@ -136,9 +137,13 @@ Result<Crossing> read_columns(KernelContext& ctx, int columns, int dense) {
       return invalid_argument("Expected batch size ", crossing.batch, ", got ", values.dim(0), " at dense tensor ", i);
     }
     crossing.columns.push_back(CrossColumn::dense(values));
+    crossing.nothing |= values.dim(1) == 0;
   }
   return crossing;
 }
+
+// Crosses grow as the product of columns, far beyond the size of what is crossed.
+constexpr std::int64_t kMaxCrosses = std::int64_t{1} << 27;
 
 // Writes the crosses of all rows; `make(columns, picks)` gives the value of one.
 template <typename T, typename Make>
@@ -147,7 +152,9 @@ Status write_crosses(KernelContext& ctx, Crossing& crossing, const Make& make) {
   for (std::int64_t row = 0; (row = crossing.enter_next(row)) >= 0; ++row) {
     TUTTI_ASSIGN_OR_RETURN(const std::int64_t count, crossing.combinations());
     widest = std::max(widest, count);
-    if (__builtin_add_overflow(total, count, &total)) return invalid_argument("there are too many crosses");
+    if (__builtin_add_overflow(total, count, &total) || total > kMaxCrosses) {
+      return resource_exhausted("the rows up to ", row, " have more than ", kMaxCrosses, " crosses");
+    }
   }
   crossing.restart();
   TUTTI_ASSIGN_OR_RETURN(Tensor * indices, allocate_index_rows(ctx, 0, total, 2));

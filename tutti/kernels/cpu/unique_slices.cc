@@ -64,14 +64,20 @@ bool append_key(std::string& key, const T& element) {
   }
 }
 
-// The number of each slice's kind, and the first slice of each kind.
-struct Kinds {
-  std::vector<std::int64_t> of_slice, firsts;
-};
+void set_kind(Tensor& to, std::int64_t i, std::int64_t value) {
+  if (to.dtype() == DType::kInt32) {
+    to.data<std::int32_t>()[i] = static_cast<std::int32_t>(value);
+  } else {
+    to.data<std::int64_t>()[i] = value;
+  }
+}
 
+using Firsts = std::vector<std::int64_t>;
+
+// The first slice of each kind; `kinds` gets the number of each slice's.
 template <typename T>
-Kinds find_kinds(const Tensor& x, const SliceLayout& layout) {
-  Kinds kinds;
+Firsts find_kinds(const Tensor& x, const SliceLayout& layout, Tensor& kinds) {
+  Firsts firsts;
   std::unordered_map<std::string, std::int64_t> seen;
   std::string key;
   const T* elements = x.data<T>();
@@ -82,20 +88,24 @@ Kinds find_kinds(const Tensor& x, const SliceLayout& layout) {
       for (std::int64_t i = 0; i < layout.inner; ++i)
         equals_itself &= append_key(key, elements[layout.at(o, slice) + i]);
     }
-    const auto next = static_cast<std::int64_t>(kinds.firsts.size());
+    const std::int64_t next = std::ssize(firsts);
     const std::int64_t kind = equals_itself ? seen.try_emplace(key, next).first->second : next;
-    if (kind == next) kinds.firsts.push_back(slice);
-    kinds.of_slice.push_back(kind);
+    if (kind == next) firsts.push_back(slice);
+    set_kind(kinds, slice, kind);
   }
-  return kinds;
+  return firsts;
 }
 
-Result<Kinds> find_kinds(const Tensor& x, const SliceLayout& layout) {
-  if (x.dtype() == DType::kString) return find_kinds<std::string>(x, layout);
-  if (x.dtype() == DType::kBool) return find_kinds<bool>(x, layout);
+Result<Firsts> find_kinds(const Tensor& x, const SliceLayout& layout, Tensor& kinds) {
+  if (x.num_elements() == 0) {  // slices of nothing are all the same
+    zero_elements(kinds.dtype(), kinds.raw(), kinds.num_elements());
+    return Firsts(layout.size > 0 ? 1 : 0, 0);
+  }
+  if (x.dtype() == DType::kString) return find_kinds<std::string>(x, layout, kinds);
+  if (x.dtype() == DType::kBool) return find_kinds<bool>(x, layout, kinds);
   return with_real(
-      x.dtype(), [&]<typename T>(T) -> Result<Kinds> { return find_kinds<T>(x, layout); },
-      [&]() -> Result<Kinds> { return unimplemented("Unique of ", dtype_name(x.dtype())); });
+      x.dtype(), [&]<typename T>(T) -> Result<Firsts> { return find_kinds<T>(x, layout, kinds); },
+      [&]() -> Result<Firsts> { return unimplemented("Unique of ", dtype_name(x.dtype())); });
 }
 
 }  // namespace
@@ -104,23 +114,23 @@ Status unique_slices(KernelContext& ctx) {
   const Tensor& x = ctx.input(0);
   TUTTI_ASSIGN_OR_RETURN(const SliceLayout layout, read_layout(ctx));
   TUTTI_RETURN_IF_ERROR(check_fits({&layout.size, 1}, ctx.output_type(1), "size"));
-  TUTTI_ASSIGN_OR_RETURN(const Kinds kinds, find_kinds(x, layout));
-  const auto count = static_cast<std::int64_t>(kinds.firsts.size());
+  TUTTI_ASSIGN_OR_RETURN(Tensor * idx, ctx.allocate_output(1, Shape{layout.size}));
+  TUTTI_ASSIGN_OR_RETURN(const Firsts firsts, find_kinds(x, layout, *idx));
+  const std::int64_t count = std::ssize(firsts);
   Shape shape = x.shape();
   shape.set_dim(layout.axis, count);
   TUTTI_ASSIGN_OR_RETURN(Tensor * y, ctx.allocate_output(0, shape));
-  for (std::int64_t o = 0; o < layout.outer && layout.inner > 0; ++o) {
+  for (std::int64_t o = 0; o < layout.outer && y->num_elements() > 0; ++o) {
     for (std::int64_t i = 0; i < count; ++i) {
       copy_elements(x.dtype(), at_element(x.dtype(), y->raw(), (o * count + i) * layout.inner),
-                    at_element(x.dtype(), x.raw(), layout.at(o, kinds.firsts[static_cast<std::size_t>(i)])),
-                    layout.inner);
+                    at_element(x.dtype(), x.raw(), layout.at(o, firsts[static_cast<std::size_t>(i)])), layout.inner);
     }
   }
-  TUTTI_ASSIGN_OR_RETURN(Tensor * idx, ctx.allocate_output(1, Shape{layout.size}));
-  write_indices(kinds.of_slice, *idx);
   if (ctx.num_outputs() < 3) return {};
   std::vector<std::int64_t> counts(static_cast<std::size_t>(count), 0);
-  for (const std::int64_t kind : kinds.of_slice) ++counts[static_cast<std::size_t>(kind)];
+  for (std::int64_t slice = 0; slice < layout.size; ++slice) {
+    ++counts[static_cast<std::size_t>(index_at(idx->raw(), idx->dtype(), slice))];
+  }
   TUTTI_ASSIGN_OR_RETURN(Tensor * out, ctx.allocate_output(2, Shape{count}));
   write_indices(counts, *out);
   return {};

@@ -59,7 +59,8 @@ class DecodeImageFile : public Kernel {
     if (has("ratio")) {
       TUTTI_ASSIGN_OR_RETURN(request.jpeg, jpeg_options(init));
     }
-    const std::int64_t channels = has("channels") ? init.attr<std::int64_t>("channels") : 0;
+    const std::int64_t channels = has("channels") ? init.attr<std::int64_t>("channels")
+                                                  : (request.is("DecodeGif") ? 3 : 0);  // of other formats, too
     if (channels != 0 && channels != 1 && channels != 3 && channels != 4) {
       return invalid_argument("`channels` must be 0, 1, 3 or 4 but got ", channels);
     }
@@ -221,10 +222,10 @@ class EncodePng : public Kernel {
     }
     const std::vector<std::int64_t> batch(images.shape().dims().begin(), images.shape().dims().end() - 3);
     TUTTI_ASSIGN_OR_RETURN(const Shape shape, Shape::create(batch));
-    TUTTI_ASSIGN_OR_RETURN(Tensor * out, ctx.allocate_output(0, shape));
-    if (out->num_elements() > 0 && images.num_elements() == 0) {
+    if (shape.num_elements() > 0 && images.num_elements() == 0) {
       return internal_error("PNG encoding failed: images of shape ", images.shape());
     }
+    TUTTI_ASSIGN_OR_RETURN(Tensor * out, ctx.allocate_output(0, shape));
     const std::int64_t step = size.bytes();
     for (std::int64_t i = 0; i < out->num_elements(); ++i) {
       const char* pixels = static_cast<const char*>(images.raw()) + i * step;

@@ -26,16 +26,19 @@ Status check_example_names(const Tensor& names, const Tensor& serialized) {
 // What the three ops have in common: types and shapes from attributes, keys from wherever they are.
 class ParseKernel : public Kernel {
  public:
-  explicit ParseKernel(const KernelInit& init)
-      : sparse_types_(init.attr<FeatureTypes>("sparse_types")),
+  ParseKernel(const KernelInit& init, std::string_view number_of_sparse)
+      : num_sparse_(init.attr<std::int64_t>(number_of_sparse)),
+        sparse_types_(init.attr<FeatureTypes>("sparse_types")),
         dense_types_(init.attr<FeatureTypes>("Tdense")),
         dense_shapes_(init.attr<std::vector<PartialShape>>("dense_shapes")) {}
 
  protected:
   Result<ExampleSpec> make_spec(std::span<const std::string> sparse, std::span<const std::string> dense) const {
     ExampleSpec spec;
-    if (sparse.size() != sparse_types_.size()) {
-      return invalid_argument(sparse.size(), " sparse keys, but ", sparse_types_.size(), " types");
+    // The number and the types both say where outputs lie.
+    if (sparse.size() != sparse_types_.size() || std::ssize(sparse_types_) != num_sparse_) {
+      return invalid_argument(sparse.size(), " sparse keys, but ", sparse_types_.size(), " types for ", num_sparse_,
+                              " features");
     }
     for (std::size_t i = 0; i < sparse.size(); ++i)
       spec.sparse.push_back({.key = sparse[i], .dtype = sparse_types_[i]});
@@ -60,6 +63,7 @@ class ParseKernel : public Kernel {
     return at;
   }
 
+  const std::int64_t num_sparse_;
   const FeatureTypes sparse_types_;
   const FeatureTypes dense_types_;
   const std::vector<PartialShape> dense_shapes_;
@@ -69,8 +73,8 @@ class ParseKernel : public Kernel {
 class ParseExample : public ParseKernel {
  public:
   explicit ParseExample(const KernelInit& init)
-      : ParseKernel(init),
-        sparse_(static_cast<int>(init.attr<std::int64_t>("Nsparse"))),
+      : ParseKernel(init, "Nsparse"),
+        sparse_(static_cast<int>(num_sparse_)),
         dense_(static_cast<int>(init.attr<std::int64_t>("Ndense"))) {}
 
   Status compute(KernelContext& ctx) override {
@@ -97,7 +101,7 @@ class ParseExample : public ParseKernel {
 class ParseExampleV2 : public ParseKernel {
  public:
   explicit ParseExampleV2(const KernelInit& init)
-      : ParseKernel(init),
+      : ParseKernel(init, "num_sparse"),
         ragged_types_(init.attr<FeatureTypes>("ragged_value_types")),
         split_types_(init.attr<FeatureTypes>("ragged_split_types")) {}
 
@@ -129,7 +133,7 @@ class ParseExampleV2 : public ParseKernel {
 class ParseSingleExample : public ParseKernel {
  public:
   explicit ParseSingleExample(const KernelInit& init)
-      : ParseKernel(init),
+      : ParseKernel(init, "num_sparse"),
         sparse_(init.attr<std::vector<std::string>>("sparse_keys")),
         dense_(init.attr<std::vector<std::string>>("dense_keys")) {}
 
@@ -151,8 +155,25 @@ class ParseSingleExample : public ParseKernel {
 
 std::int64_t list_size(ShapeContext& c, const char* attr) { return std::ssize(c.attr<FeatureTypes>(attr)); }
 
+// Lists that belong together are given by attributes of their own.
+Status check_lists(ShapeContext& c, std::int64_t sparse, bool has_ragged) {
+  const auto shapes = std::ssize(c.attr<std::vector<PartialShape>>("dense_shapes"));
+  if (list_size(c, "sparse_types") != sparse) {
+    return invalid_argument("sparse_types has ", list_size(c, "sparse_types"), " types for ", sparse, " features");
+  }
+  if (list_size(c, "Tdense") != shapes) {
+    return invalid_argument("Tdense has ", list_size(c, "Tdense"), " types for ", shapes, " dense_shapes");
+  }
+  if (has_ragged && list_size(c, "ragged_value_types") != list_size(c, "ragged_split_types")) {
+    return invalid_argument("ragged_value_types has ", list_size(c, "ragged_value_types"),
+                            " types, ragged_split_types ", list_size(c, "ragged_split_types"));
+  }
+  return {};
+}
+
 // `batch`: unknown, a scalar for one example, or a vector.
 Status parsed_shapes(ShapeContext& c, const PartialShape& batch, std::int64_t sparse, bool has_ragged) {
+  TUTTI_RETURN_IF_ERROR(check_lists(c, sparse, has_ragged));
   const bool known = batch.has_rank();
   const std::int64_t index_rank = known ? batch.rank() + 1 : kUnknownDim;
   int at = 0;
@@ -160,7 +181,6 @@ Status parsed_shapes(ShapeContext& c, const PartialShape& batch, std::int64_t sp
   for (std::int64_t i = 0; i < sparse; ++i) c.set_output(at++, {kUnknownDim});
   for (std::int64_t i = 0; i < sparse; ++i) c.set_output(at++, {index_rank});
   for (const PartialShape& shape : c.attr<std::vector<PartialShape>>("dense_shapes")) {
-    if (at == c.num_outputs()) break;
     if (known && shape.has_rank()) {
       std::vector<std::int64_t> dims(batch.dims().begin(), batch.dims().end());
       dims.insert(dims.end(), shape.dims().begin(), shape.dims().end());

@@ -20,7 +20,7 @@ struct ResizeMode {
 
   float scale(std::int64_t in, std::int64_t out) const {
     return align_corners && in > 1 && out > 1 ? static_cast<float>(in - 1) / static_cast<float>(out - 1)
-                                    : static_cast<float>(in) / static_cast<float>(out);
+                                              : static_cast<float>(in) / static_cast<float>(out);
   }
   // Where in the source, by a scale, the centre of output pixel `i` lies.
   float source(std::int64_t i, float scale) const {
@@ -48,6 +48,9 @@ struct ResizeSizes {
 Result<ResizeSizes> resize_sizes(const Tensor& images, const Tensor& size);
 // Of a gradient: `grads` has the output's size, `original` the input's.
 Result<ResizeSizes> resize_grad_sizes(const Tensor& grads, const Tensor& original);
+// For kernels that blend whole rows before they take pixels out of them, `rows` of each image: kResourceExhausted where
+// one side is drawn out and the other squeezed so much that this would take thousands of steps per pixel, for minutes.
+Status check_row_work(const ResizeSizes& s, std::int64_t rows);
 // Height and width, both at least 1, from a vector. `name` is what errors call it.
 Status read_image_size(const Tensor& size, std::string_view name, std::int64_t* height, std::int64_t* width);
 

@@ -1,7 +1,10 @@
 #include "tutti/ops/host/internal/example_batch.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
+#include <memory>
+#include <type_traits>
 
 #include "tutti/kernels/cpu/element.h"
 #include "tutti/kernels/cpu/parallel.h"
@@ -26,15 +29,24 @@ class ExampleBatch {
  public:
   ExampleBatch(KernelContext& ctx, std::span<const std::string> serialized, std::span<const std::string> names,
                const ExampleSpec& spec)
-      : ctx_(ctx),
-        serialized_(serialized),
-        names_(names),
-        spec_(spec),
-        table_(keys_of(spec)),
-        refs_(serialized.size() * static_cast<std::size_t>(table_.size())) {
+      : ctx_(ctx), serialized_(serialized), names_(names), spec_(spec), table_(keys_of(spec)) {
     std::int64_t bytes = 0;
     for (const std::string& example : serialized) bytes += std::ssize(example);
     grain_ = std::max<std::int64_t>(1, kBytesPerPiece * size() / std::max<std::int64_t>(bytes, 1));
+  }
+
+  // Room for what is found: of many examples and keys, so that the step's allocator has a say.
+  Status prepare() {
+    if (table_.repeated() != nullptr) {
+      return invalid_argument("Key: ", printable(*table_.repeated()), " is asked for more than once");
+    }
+    static_assert(std::is_trivially_destructible_v<FeatureRef>);
+    const std::array<std::int64_t, 3> dims{size(), table_.size(), sizeof(FeatureRef)};
+    TUTTI_ASSIGN_OR_RETURN(const Shape shape, Shape::create(dims));
+    TUTTI_ASSIGN_OR_RETURN(room_, ctx_.allocate_temp(DType::kUint8, shape));
+    refs_ = static_cast<FeatureRef*>(room_.raw());
+    std::uninitialized_default_construct_n(refs_, size() * table_.size());
+    return {};
   }
 
   Status find() {
@@ -77,7 +89,7 @@ class ExampleBatch {
   std::size_t first_dense() const { return spec_.sparse.size(); }
   std::size_t first_ragged() const { return spec_.sparse.size() + spec_.dense.size(); }
   FeatureRef& ref(std::int64_t example, std::size_t slot) {
-    return refs_[static_cast<std::size_t>(example) * static_cast<std::size_t>(table_.size()) + slot];
+    return refs_[example * table_.size() + static_cast<std::int64_t>(slot)];
   }
   DType dtype_of_slot(std::size_t slot) const {
     if (slot < first_dense()) return spec_.sparse[slot].dtype;
@@ -235,7 +247,8 @@ class ExampleBatch {
   const std::span<const std::string> names_;
   const ExampleSpec& spec_;
   const KeyTable table_;
-  std::vector<FeatureRef> refs_;  // by example, then slot: sparse, dense, ragged
+  Tensor room_;
+  FeatureRef* refs_ = nullptr;  // in room_, by example, then slot: sparse, dense, ragged
   std::int64_t grain_ = 1;
 };
 
@@ -284,6 +297,7 @@ Status set_dense_default(std::size_t i, const Tensor& value, ExampleSpec* spec) 
 Status parse_examples(KernelContext& ctx, std::span<const std::string> serialized, std::span<const std::string> names,
                       bool single, const ExampleSpec& spec, const ExampleOutputs& outputs) {
   ExampleBatch batch(ctx, serialized, names, spec);
+  TUTTI_RETURN_IF_ERROR(batch.prepare());
   TUTTI_RETURN_IF_ERROR(batch.find());
   return batch.give(single, outputs);
 }
