@@ -1,5 +1,6 @@
-// libFuzzer target: bytes are a serialised Example, lines of values or a serialised tensor, as the first byte says, and
-// go through the ops that parse them. Anything may fail, with a status; nothing may crash, read out of bounds or hang.
+// libFuzzer target: bytes are a serialised Example or SequenceExample, lines of values, a serialised tensor or a sound
+// file, as the first byte says, and go through the ops that parse them. Anything may fail, with a status; nothing may
+// crash, read out of bounds or hang.
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -32,6 +33,22 @@ void parse_example(const OpTable& ops, const std::string& bytes) {
        Tensor::vector<float>({1, 2}), Tensor::scalar(std::int64_t{3}), Tensor::scalar(std::string("x"))});
 }
 
+void parse_sequence(const OpTable& ops, const std::string& bytes) {
+  const Types all{DType::kFloat, DType::kInt64, DType::kString};
+  (void)evaluate_op(ops, "ParseSequenceExampleV2",
+                    {{"Ncontext_sparse", 1},
+                     {"context_sparse_types", Types{DType::kInt64}},
+                     {"Nfeature_list_sparse", 3},
+                     {"feature_list_sparse_types", all},
+                     {"Nfeature_list_dense", 3},
+                     {"feature_list_dense_types", all},
+                     {"feature_list_dense_shapes", Shapes{PartialShape{2}, PartialShape::scalar(), PartialShape{0}}},
+                     {"feature_list_ragged_value_types", all},
+                     {"feature_list_ragged_split_types", Types{DType::kInt32, DType::kInt64, DType::kInt64}}},
+                    {words({bytes, "", bytes}), words({}), words({"a"}), words({}), words({}), words({"b", "c", "d"}),
+                     words({"e", "f", "g"}), words({"h", "i", "j"}), Tensor::of<bool>({3}, {true, true, true})});
+}
+
 void parse_lines(const OpTable& ops, const std::string& bytes, unsigned how) {
   const std::size_t half = bytes.size() / 2;
   (void)evaluate_op(
@@ -52,16 +69,22 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (size == 0) return 0;
   const std::string bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
   const OpTable& ops = *builtin_ops();
-  switch (data[0] % 4) {
-    case 0:
+  switch (data[0] % 8) {
     case 1:
-      parse_example(ops, bytes);
+      parse_sequence(ops, bytes);
       break;
     case 2:
+    case 6:
       parse_lines(ops, bytes, data[0]);
       break;
-    default:
+    case 3:
       (void)evaluate_op(ops, "ParseTensor", {{"out_type", DType::kFloat}}, {Tensor::scalar(bytes)});
+      break;
+    case 4:
+      (void)evaluate_op(ops, "DecodeWav", {{"desired_channels", 2}}, {Tensor::scalar(bytes)});
+      break;
+    default:
+      parse_example(ops, bytes);
   }
   return 0;
 }

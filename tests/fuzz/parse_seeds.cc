@@ -1,4 +1,5 @@
-// Writes an Example, lines and a tensor for the fuzzer to start from, in its own form: parse_seeds FOLDER
+// Writes an Example, a sequence, a sound, lines and a tensor for the fuzzer to start from, in its own form: parse_seeds
+// FOLDER
 #include <cstdio>
 #include <string>
 
@@ -35,6 +36,12 @@ int main(int argc, char** argv) {
       throw_if_error(write_file(local_file_system(), folder + "/" + name, std::string(1, kind) + bytes));
     };
     write("example", 0, example());
+    write("sequence", 1,
+          field(1, field(1, field(1, "a") + field(2, field(3, field(1, "\x05"))))) +
+              field(2, field(1, field(1, "c") + field(2, field(1, field(3, field(1, "\x05\x06")))))));
+    write("sound", 4,
+          std::string("RIFF\x28\0\0\0WAVEfmt \x10\0\0\0\x01\0\x01\0\x08\0\0\0\x10\0\0\0\x02\0\x10\0data\x04\0\0\0abcd",
+                      48));
     write("lines", 2, "1,a,2.5,,\"b \"\"c\"\"\",NA");
     write("quoted", 6, "1,\"a,b\",2.5 7,x,1e3");
     write("columns", 18, "1,a,2.5,x,9 1,a,2.5,x,9");

@@ -98,7 +98,9 @@ void register_all_ops(OpTable& table) {
   register_image_ops(table);
   register_image_file_ops(table);
   register_parse_example_ops(table);
+  register_audio_ops(table);
   register_parse_ops(table);
+  register_parse_sequence_ops(table);
   register_reader_ops(table);
   register_collective_ops(table);
 }

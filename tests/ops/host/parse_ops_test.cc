@@ -18,7 +18,7 @@ std::string field(int number, const std::string& bytes) {
 std::string entry(const std::string& key, const std::string& feature) {
   return field(1, field(1, key) + field(2, feature));
 }
-std::string ints(const std::string& packed) { return field(3, field(1, packed)); }
+std::string packed_ints(const std::string& packed) { return field(3, field(1, packed)); }
 std::string words(const std::vector<std::string>& values) {
   std::string list;
   for (const std::string& value : values) list += field(1, value);
@@ -38,8 +38,8 @@ class ParseOps : public testing::FileOpsFixture {
                 {"ragged_split_types", std::vector<DType>{}},
                 {"dense_shapes", std::vector<PartialShape>{PartialShape{2}}}});
   }
-  const std::string good_ = field(
-      1, entry("numbers", ints("\x05\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01")) + entry("words", words({"a", "bc"})));
+  const std::string good_ = field(1, entry("numbers", packed_ints("\x05\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01")) +
+                                         entry("words", words({"a", "bc"})));
 };
 
 TEST_F(ParseOps, FeaturesAreFound) {
@@ -51,7 +51,8 @@ TEST_F(ParseOps, FeaturesAreFound) {
   EXPECT_TRUE(bitwise_equal(parsed->tensor(3), Tensor::of<std::int64_t>({1, 2}, {5, -1})));
   EXPECT_TRUE(bitwise_equal(parse("")->tensor(3), Tensor::of<std::int64_t>({1, 2}, {7, 8})));
   // Numbers may stand alone, too, and the last of equal keys counts.
-  auto again = parse(field(1, entry("numbers", ints("\x01\x02")) + entry("numbers", field(3, "\x08\x03\x08\x04"))));
+  auto again =
+      parse(field(1, entry("numbers", packed_ints("\x01\x02")) + entry("numbers", field(3, "\x08\x03\x08\x04"))));
   EXPECT_TRUE(bitwise_equal(again->tensor(3), Tensor::of<std::int64_t>({1, 2}, {3, 4})));
 }
 
@@ -69,7 +70,7 @@ TEST_F(ParseOps, DamageIsAnErrorOrAnExample) {
 }
 
 TEST_F(ParseOps, WrongNumbersAndTypesAreNamed) {
-  const Status count = parse(field(1, entry("numbers", ints("\x01"))))->status();
+  const Status count = parse(field(1, entry("numbers", packed_ints("\x01"))))->status();
   EXPECT_EQ(count, invalid_argument("Name: <unknown>, Key: numbers, Index: 0.  Number of int64 values != expected.  "
                                     "Values size: 1 but output shape: [2]"));
   EXPECT_EQ(parse(field(1, entry("numbers", words({"a"}))))->status().code(), Code::kInvalidArgument);
@@ -97,6 +98,44 @@ TEST_F(ParseOps, TensorsThereAndBack) {
   EXPECT_EQ(run("ParseTensor", {bytes->tensor()}, {{"out_type", DType::kInt32}})->status().code(),
             Code::kInvalidArgument);
   EXPECT_EQ(run("ParseTensor", {text("\xff")}, {{"out_type", DType::kInt32}})->status().code(), Code::kInvalidArgument);
+}
+
+TEST_F(ParseOps, Sequences) {
+  const std::string steps = field(1, packed_ints("\x01\x02")) + field(1, packed_ints("\x03"));
+  const std::string sequence =
+      field(1, entry("c", packed_ints("\x07"))) + field(2, field(1, field(1, "s") + field(2, steps)));
+  const AttrMap attrs{{"Ncontext_sparse", 1},
+                      {"context_sparse_types", std::vector<DType>{DType::kInt64}},
+                      {"feature_list_ragged_value_types", std::vector<DType>{DType::kInt64}},
+                      {"feature_list_ragged_split_types", std::vector<DType>{DType::kInt64}}};
+  const auto parse_sequence = [&](const std::string& bytes) {
+    return run("ParseSequenceExampleV2",
+               {texts({bytes, ""}), texts({}), texts({"c"}), texts({}), texts({}), texts({}), texts({}), texts({"s"}),
+                Tensor(DType::kBool, Shape{0})},
+               attrs);
+  };
+  auto parsed = parse_sequence(sequence);
+  ASSERT_TRUE(parsed->status().ok()) << parsed->status().to_string();
+  EXPECT_TRUE(bitwise_equal(parsed->tensor(1), Tensor::vector<std::int64_t>({7})));
+  EXPECT_TRUE(bitwise_equal(parsed->tensor(3), Tensor::vector<std::int64_t>({1, 2, 3})));
+  EXPECT_TRUE(bitwise_equal(parsed->tensor(4), Tensor::vector<std::int64_t>({0, 2, 2})));
+  EXPECT_TRUE(bitwise_equal(parsed->tensor(5), Tensor::vector<std::int64_t>({0, 2, 3})));
+  for (std::size_t cut = 1; cut < sequence.size(); ++cut) {
+    const Status status = parse_sequence(sequence.substr(0, cut))->status();
+    EXPECT_TRUE(status.ok() || status.code() == Code::kInvalidArgument) << cut << status.to_string();
+  }
+}
+
+TEST_F(ParseOps, Sounds) {
+  const std::string sound(
+      "RIFF\x28\0\0\0WAVEfmt \x10\0\0\0\x01\0\x01\0\x08\0\0\0\x10\0\0\0\x02\0\x10\0data\x04\0\0\0\0\x40\0\x80", 48);
+  auto decoded = run("DecodeWav", {text(sound)}, {{"desired_channels", 2}, {"desired_samples", 3}});
+  ASSERT_TRUE(decoded->status().ok()) << decoded->status().to_string();
+  EXPECT_TRUE(bitwise_equal(decoded->tensor(0), Tensor::of<float>({3, 2}, {0.5f, 0.5f, -1, -1, 0, 0})));
+  EXPECT_EQ(decoded->tensor(1).scalar<std::int32_t>(), 8);
+  for (std::size_t cut = 0; cut < sound.size(); ++cut) {
+    EXPECT_EQ(run("DecodeWav", {text(sound.substr(0, cut))})->status().code(), Code::kInvalidArgument) << cut;
+  }
 }
 
 }  // namespace

@@ -64,7 +64,7 @@ class DecodeImageFile : public Kernel {
     if (channels != 0 && channels != 1 && channels != 3 && channels != 4) {
       return invalid_argument("`channels` must be 0, 1, 3 or 4 but got ", channels);
     }
-    request.jpeg.channels = static_cast<int>(channels);
+    request.jpeg.channels = request.is("DecodeGif") ? 3 : static_cast<int>(channels);  // a GIF's, whatever it is given
     if (has("dtype")) request.dtype = init.attr<DType>("dtype");
     if (has("expand_animations")) request.expand_animations = init.attr<bool>("expand_animations");
     return std::unique_ptr<Kernel>(std::make_unique<DecodeImageFile>(std::move(request)));
