@@ -47,6 +47,42 @@ TEST_F(ImageFileOps, SmallFilesByHand) {
   EXPECT_TRUE(bitwise_equal(image->tensor(), Tensor::of<std::uint8_t>({2, 1, 3}, {4, 5, 6, 1, 2, 3})));
 }
 
+TEST_F(ImageFileOps, LargeJpegFilesAreWhole) {
+  const std::vector<std::uint8_t> values = pixels(160 * 160 * 3);
+  const ImageSize size{.height = 160, .width = 160, .channels = 3};
+  const std::string file = encode_jpeg(values.data(), size, {}).value_or_throw();
+  EXPECT_GT(file.size(), 20000u);  // more than one buffer
+  EXPECT_EQ(file.substr(file.size() - 2), "\xff\xd9");
+  auto decoded = run("DecodeJpeg", {text(file)});
+  ASSERT_TRUE(decoded->status().ok()) << decoded->status().to_string();
+  EXPECT_EQ(decoded->tensor().shape(), Shape({160, 160, 3}));
+}
+
+TEST_F(ImageFileOps, AJpegOfManyScansIsRefused) {
+  const std::vector<std::uint8_t> values = pixels(64);
+  JpegWriteOptions options;
+  options.progressive = true;
+  const ImageSize size{.height = 8, .width = 8, .channels = 1};
+  const std::string file = encode_jpeg(values.data(), size, options).value_or_throw();
+  const std::size_t scan = file.rfind("\xff\xda"), end = file.size() - 2;
+  std::string many = file.substr(0, end);
+  for (int i = 0; i < 600; ++i) many += file.substr(scan, end - scan);
+  EXPECT_TRUE(status("DecodeJpeg", {text(file)}).ok());
+  const Status refused = status("DecodeJpeg", {text(many + "\xff\xd9")});
+  EXPECT_EQ(refused.code(), Code::kInvalidArgument);
+  EXPECT_NE(refused.message().find("scans"), std::string::npos) << refused.to_string();
+}
+
+TEST_F(ImageFileOps, WhatDecodeGifGivesHasThreeChannels) {
+  const std::vector<std::uint8_t> values = pixels(12);
+  for (const int channels : {1, 2, 4}) {
+    const ImageSize size{.height = 3, .width = 1, .channels = channels};
+    auto decoded = run("DecodeGif", {text(encode_png_image(values.data(), size, -1).value_or_throw())});
+    ASSERT_TRUE(decoded->status().ok()) << decoded->status().to_string();
+    EXPECT_EQ(decoded->tensor().shape(), Shape({1, 3, 1, 3}));
+  }
+}
+
 // Cut anywhere and with any byte changed: whatever comes of it, it is a result or kInvalidArgument.
 TEST_F(ImageFileOps, DamageIsAnErrorOrAnImage) {
   for (const std::string& file : {png(), jpeg(), gif(), bmp()}) {

@@ -3,6 +3,7 @@
 
 #include <csetjmp>
 #include <cstring>
+#include <exception>
 #include <vector>
 
 #include "tutti/io/images/image_codec.h"
@@ -152,7 +153,13 @@ Status decode_png(std::string_view bytes, int channels, int channel_bytes, const
 namespace {
 
 void png_give(png_structp png, png_bytep bytes, std::size_t count) {
-  static_cast<PngState*>(png_get_io_ptr(png))->output->append(reinterpret_cast<const char*>(bytes), count);
+  bool taken = true;
+  try {
+    static_cast<PngState*>(png_get_io_ptr(png))->output->append(reinterpret_cast<const char*>(bytes), count);
+  } catch (const std::exception&) {
+    taken = false;
+  }
+  if (!taken) png_error(png, "out of memory");  // not from within the handler: it jumps
 }
 
 void png_flush_nothing(png_structp) {}
