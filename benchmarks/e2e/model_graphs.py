@@ -17,13 +17,12 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests/interop/models"))
 
-import numpy as np  # noqa: E402  (after the environment)
-import tensorflow as tf  # noqa: E402
+import tensorflow as tf  # noqa: E402  (after the environment)
 
 import convolutional  # noqa: E402
 from model import Model, minimised, tf1  # noqa: E402
-from model_data import (BAG, BATCHES, CLASSES, FIELDS, LENGTH, NUMBERS, ROWS, SIDE, UNITS, VOCABULARY, WIDTH, WORD,  # noqa: E402
-                        text_batch, wide_deep_batch)
+from model_data import BAG, BATCHES, CLASSES, FIELDS, LENGTH, ROWS, SIDE, UNITS, VOCABULARY, WIDTH, WORD  # noqa: E402
+from model_data import text_batch, wide_deep_batch  # noqa: E402
 
 
 def resnet50():

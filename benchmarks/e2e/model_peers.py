@@ -15,8 +15,8 @@ os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 os.environ["CUDA_VISIBLE_DEVICES"] = ""
 
 import numpy as np  # noqa: E402
-from model_data import (CLASSES, FIELDS, NUMBERS, ROWS, UNITS, VOCABULARY, WIDTH, WORD, image_batch, text_batch,  # noqa: E402
-                        wide_deep_batch)
+from model_data import CLASSES, FIELDS, NUMBERS, ROWS, UNITS, VOCABULARY, WIDTH, WORD  # noqa: E402
+from model_data import image_batch, text_batch, wide_deep_batch  # noqa: E402
 from stepping import serve  # noqa: E402
 
 

@@ -24,7 +24,8 @@ class _Lstm:
     def parameters(self):
         cells = self.cells
         return {"x": self.values(*self.lead, self.inputs), "cs_prev": self.values(self.batch, cells),
-                "h_prev": self.values(self.batch, cells), "w": self.values(self.inputs + cells, 4 * cells, low=-0.5, high=0.5),
+                "h_prev": self.values(self.batch, cells),
+                "w": self.values(self.inputs + cells, 4 * cells, low=-0.5, high=0.5),
                 "wci": self.values(cells), "wcf": self.values(cells), "wco": self.values(cells),
                 "b": self.values(4 * cells)}
 
@@ -74,10 +75,12 @@ def lstm_sequence_grad(draw, op, types):
 
 def _gru_parameters(draw):
     batch, inputs, cells = draw.integer(1, 4), draw.integer(1, 5), draw.integer(1, 20)
-    return (batch, cells), {"x": draw.values("float", (batch, inputs), -1, 1), "h_prev": draw.values("float", (batch, cells), -1, 1),
+    return (batch, cells), {"x": draw.values("float", (batch, inputs), -1, 1),
+                            "h_prev": draw.values("float", (batch, cells), -1, 1),
                             "w_ru": draw.values("float", (inputs + cells, 2 * cells), -0.5, 0.5),
                             "w_c": draw.values("float", (inputs + cells, cells), -0.5, 0.5),
-                            "b_ru": draw.values("float", (2 * cells,), -1, 1), "b_c": draw.values("float", (cells,), -1, 1)}
+                            "b_ru": draw.values("float", (2 * cells,), -1, 1),
+                            "b_c": draw.values("float", (cells,), -1, 1)}
 
 
 @arguments("GRUBlockCell")

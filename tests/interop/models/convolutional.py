@@ -1,7 +1,7 @@
 """ResNet-50 and Inception v3 as Keras has them, in training mode, on small images.
 
-Fresh weights under batch normalisation make rounding grow from layer to layer: TensorFlow's own gradients, with oneDNN and
-without, are a few percent apart, and so are its losses after a step. Only the loss before it is compared.
+Fresh weights under batch normalisation make rounding grow from layer to layer: TensorFlow's own gradients, with oneDNN
+and without, are a few percent apart, and so are its losses after a step. Only the loss before it is compared.
 """
 import tensorflow as tf
 

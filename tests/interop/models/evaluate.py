@@ -1,7 +1,7 @@
 """What TensorFlow gets for the models in a folder, as its environment has it: evaluate.py ROOT on|off
 
-on: with oneDNN; writes losses and gradients down. off: without, run after it; writes its gradients down, and how far they lie
-from the others: the difference that TensorFlow itself shows.
+on: with oneDNN; writes losses and gradients down. off: without, run after it; writes its gradients down, and how
+far they lie from the others: the difference that TensorFlow itself shows.
 """
 import json
 import os
