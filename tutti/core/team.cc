@@ -27,7 +27,7 @@ constexpr int kMinSpins = 128;
 
 using Nanoseconds = std::chrono::nanoseconds;
 
-// A helper that had to wait so long for a core, since it was last woken, came too late for most loops.
+// A helper that had to wait so long for a core when it was woken came too late for most loops.
 constexpr std::chrono::microseconds kLate{50};
 // When more than half of the last wake-ups were late, cores are wanted by others, and helpers only take from those:
 // they are not woken for a while, which doubles each time. (Two parameter servers and two workers on two cores, two
@@ -81,27 +81,32 @@ class DelayCounter {
 // Whether helping is of use, or the cores are wanted by others.
 class Crowd {
  public:
-  // The helper was woken and has helped, or came too late. Gives how long it is not to be woken again.
+  void falls_asleep() { before_ = delays_.read(); }
+  // It was woken. Gives how long it is not to be woken again.
   Nanoseconds woken() {
     const std::optional<Nanoseconds> now = delays_.read();
-    if (!now) return Nanoseconds(0);
-    const bool late = last_ && *now - *last_ > kLate;
-    last_ = now;
+    if (!now || !before_) return Nanoseconds(0);
+    const bool late = *now - *before_ > kLate;
     crowded_ += ((late ? 256 : 0) - crowded_) / 8;
     if (crowded_ < kQuiet) rest_ = kFirstRest;
     if (crowded_ <= kCrowded) return Nanoseconds(0);
     crowded_ = kAfterRest;
     return std::exchange(rest_, std::min<Nanoseconds>(2 * rest_, kMostRest));
   }
-  // What it waits for while it rests does not count.
-  void rested() { last_ = delays_.read(); }
 
  private:
   const DelayCounter delays_;
-  std::optional<Nanoseconds> last_ = delays_.read();
+  std::optional<Nanoseconds> before_;
   int crowded_ = 0;  // of 256 wake-ups, how many were late
   Nanoseconds rest_ = kFirstRest;
 };
+
+// Not on the condition that loops are told by: that is for those who sleep. In slices, so that a team can end.
+void rest(Nanoseconds duration, const std::atomic<bool>& stopping) {
+  for (; duration.count() > 0 && !stopping.load(std::memory_order_relaxed); duration -= kFirstRest) {
+    std::this_thread::sleep_for(std::min<Nanoseconds>(duration, kFirstRest));
+  }
+}
 
 }  // namespace
 
@@ -110,16 +115,17 @@ struct Team::Patience {
   int spins = kMaxSpins;
   long preemptions = count_preemptions();
   Crowd crowd;
-  bool woken = false;    // since it was renewed
-  bool in_vain = false;  // likewise, when there was nothing left to do
   Nanoseconds rest{0};
 
   void renew() {
     const long now = count_preemptions();
     spins = now != preemptions ? kMinSpins : std::min(kMaxSpins, 2 * spins);
     preemptions = now;
-    if (std::exchange(woken, false)) rest = crowd.woken();
-    if (std::exchange(in_vain, false) || rest.count() > 0) spins = 1;
+  }
+  // In vain: when there was nothing left to do.
+  void woken(bool in_vain) {
+    rest = crowd.woken();
+    if (in_vain) spins = kMinSpins / 2;
   }
 };
 
@@ -214,23 +220,22 @@ Team::Loop* Team::enter_loop() {
 }
 
 Team::Loop* Team::wait_for_loop(Patience& patience) {
+  rest(std::exchange(patience.rest, Nanoseconds(0)), stopping_);
   patience.renew();
   int spins = patience.spins;
   for (; spins > 0 && open_loops_.load(std::memory_order_acquire) == 0; --spins) pause_briefly();
-  MutexLock lock(mu_);
-  Loop* loop = enter_loop();
-  if (loop != nullptr || spins > 0 || stopping_) return loop;
-  if (patience.rest.count() > 0) {
-    loop_added_.wait_until(mu_, std::chrono::steady_clock::now() + std::exchange(patience.rest, Nanoseconds(0)));
-    patience.crowd.rested();
-    return enter_loop();
+  if (spins == 0) patience.crowd.falls_asleep();
+  Loop* loop = nullptr;
+  {
+    MutexLock lock(mu_);
+    loop = enter_loop();
+    if (loop != nullptr || spins > 0 || stopping_) return loop;
+    ++sleeping_;
+    loop_added_.wait(mu_);
+    --sleeping_;
+    loop = enter_loop();
   }
-  ++sleeping_;
-  loop_added_.wait(mu_);
-  --sleeping_;
-  patience.woken = true;
-  loop = enter_loop();
-  patience.in_vain = loop == nullptr;
+  patience.woken(/*in_vain=*/loop == nullptr);
   return loop;
 }
 
