@@ -47,9 +47,8 @@ TEST_F(PartitionedVariableTest, PartsAreNamedAndCutAsInTensorFlow) {
 TEST_F(PartitionedVariableTest, Sizes) {
   auto sizes = [this](std::int64_t rows, std::int64_t parts) {
     std::vector<std::int64_t> found;
-    for (const Var& part : table(rows, parts, str_cat("t", rows, "_", parts)).parts()) {
-      found.push_back(part.shape().dim(0));
-    }
+    const PartitionedVar whole = table(rows, parts, str_cat("t", rows, "_", parts));
+    for (const Var& part : whole.parts()) found.push_back(part.shape().dim(0));
     return found;
   };
   EXPECT_EQ(sizes(9, 2), (std::vector<std::int64_t>{5, 4}));
