@@ -17,7 +17,7 @@ os.environ["CUDA_VISIBLE_DEVICES"] = ""
 import numpy as np  # noqa: E402
 from model_data import CLASSES, FIELDS, NUMBERS, ROWS, UNITS, VOCABULARY, WIDTH, WORD  # noqa: E402
 from model_data import image_batch, text_batch, wide_deep_batch  # noqa: E402
-from stepping import serve  # noqa: E402
+from stepping import checked, serve  # noqa: E402
 
 
 def torch_steps():
@@ -145,19 +145,6 @@ def tensorflow_steps():
         return lambda: call(*arrays)[0]
 
     yield "session, callable", make
-
-
-def checked(make):
-    """A step whose loss must be a number, looked at now and then."""
-    step, count = make(), [0]
-
-    def look():
-        loss = step()
-        count[0] += 1
-        if count[0] % 4 == 0 and not np.isfinite(float(loss)):
-            raise ValueError(f"loss {float(loss)}")
-
-    return look
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 os.environ["CUDA_VISIBLE_DEVICES"] = ""
 
 import numpy as np  # noqa: E402
-from stepping import serve  # noqa: E402
+from stepping import checked, serve  # noqa: E402
 
 ROWS = max(4096, BATCH)
 SIZES = (784, 500, 500, 10)
@@ -160,19 +160,6 @@ def tensorflow_steps():
 
     yield "session, callable", make_session
     yield "tf.function", make_function
-
-
-def checked(make):
-    """A step whose loss must be a number, looked at now and then: looking waits for it."""
-    step, count = make(), [0]
-
-    def look():
-        loss = step()
-        count[0] += 1
-        if count[0] % 4 == 0 and not np.isfinite(float(loss)):
-            raise ValueError(f"loss {float(loss)}")
-
-    return look
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
 """The protocol of benchmarks/run, for peers written in Python: a program that steps for as long as it is told."""
+import math
 import sys
 import time
 
@@ -13,6 +14,19 @@ def measure(step, seconds):
             step()
         steps += 4
     return steps / (time.perf_counter() - start)
+
+
+def checked(make):
+    """A step whose loss must be a number, looked at now and then: looking waits for it."""
+    step, count = make(), [0]
+
+    def look():
+        loss = step()
+        count[0] += 1
+        if count[0] % 4 == 0 and not math.isfinite(float(loss)):
+            raise ValueError(f"loss {float(loss)}")
+
+    return look
 
 
 def serve(ways):

@@ -39,9 +39,7 @@ class ResizeArea : public Kernel {
 
   Status compute(KernelContext& ctx) override {
     TUTTI_ASSIGN_OR_RETURN(const ResizeSizes s, internal::resize_sizes(ctx.input(0), ctx.input(1)));
-    TUTTI_ASSIGN_OR_RETURN(const Shape shape,
-                           Shape::create(std::vector<std::int64_t>{s.batch, s.out_height, s.out_width, s.channels}));
-    TUTTI_ASSIGN_OR_RETURN(Tensor * out, ctx.allocate_output(0, shape));
+    TUTTI_ASSIGN_OR_RETURN(Tensor * out, internal::allocate_resized(ctx, s));
     if (out->num_elements() == 0) return {};
     TUTTI_ASSIGN_OR_RETURN(const Tensor images, widened(ctx, ctx.input(0), DType::kFloat));
     const float scale_y = mode_.scale(s.in_height, s.out_height), scale_x = mode_.scale(s.in_width, s.out_width);

@@ -117,9 +117,7 @@ class ResizeBilinear : public Kernel {
   Status compute(KernelContext& ctx) override {
     const Tensor& images = ctx.input(0);
     TUTTI_ASSIGN_OR_RETURN(const ResizeSizes s, internal::resize_sizes(images, ctx.input(1)));
-    TUTTI_ASSIGN_OR_RETURN(const Shape shape,
-                           Shape::create(std::vector<std::int64_t>{s.batch, s.out_height, s.out_width, s.channels}));
-    TUTTI_ASSIGN_OR_RETURN(Tensor * out, ctx.allocate_output(0, shape));
+    TUTTI_ASSIGN_OR_RETURN(Tensor * out, internal::allocate_resized(ctx, s));
     if (out->num_elements() == 0) return {};
     const std::vector<LinearTap> taps = linear_taps(mode_, s.in_height, s.out_height);
     const RowStretch stretch(mode_, s);

@@ -64,6 +64,12 @@ Status check_row_work(const ResizeSizes& s, std::int64_t rows) {
                             s.out_width, " would take ", work, " steps");
 }
 
+Result<Tensor*> allocate_resized(KernelContext& ctx, const ResizeSizes& s) {
+  TUTTI_ASSIGN_OR_RETURN(const Shape shape,
+                         Shape::create(std::vector<std::int64_t>{s.batch, s.out_height, s.out_width, s.channels}));
+  return ctx.allocate_output(0, shape);
+}
+
 Result<ResizeSizes> resize_grad_sizes(const Tensor& grads, const Tensor& original) {
   if (grads.rank() != 4) return invalid_argument("input_grad must be 4-dimensional, got ", grads.shape());
   if (original.rank() != 4) return invalid_argument("original_image must be 4-dimensional, got ", original.shape());

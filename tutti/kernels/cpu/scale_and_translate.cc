@@ -137,9 +137,7 @@ class ScaleAndTranslate : public Kernel {
 
   Status resample(KernelContext& ctx) const {
     TUTTI_ASSIGN_OR_RETURN(const auto s, internal::resize_sizes(ctx.input(0), ctx.input(1)));
-    TUTTI_ASSIGN_OR_RETURN(const Shape shape,
-                           Shape::create(std::vector<std::int64_t>{s.batch, s.out_height, s.out_width, s.channels}));
-    TUTTI_ASSIGN_OR_RETURN(Tensor * out, ctx.allocate_output(0, shape));
+    TUTTI_ASSIGN_OR_RETURN(Tensor * out, internal::allocate_resized(ctx, s));
     if (out->num_elements() == 0) return check_pairs(ctx);
     TUTTI_ASSIGN_OR_RETURN(const Spans spans, make_spans(s, ctx.input(2), ctx.input(3)));
     TUTTI_RETURN_IF_ERROR(internal::check_row_work(s, rows_of(spans.ys)));

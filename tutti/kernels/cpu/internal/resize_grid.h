@@ -46,6 +46,8 @@ struct ResizeSizes {
 // From images and a vector of height and width. kInvalidArgument for other ranks, empty images, sizes under 1 and what
 // is too large to address.
 Result<ResizeSizes> resize_sizes(const Tensor& images, const Tensor& size);
+// Output 0, for the resized images.
+Result<Tensor*> allocate_resized(KernelContext& ctx, const ResizeSizes& s);
 // Of a gradient: `grads` has the output's size, `original` the input's.
 Result<ResizeSizes> resize_grad_sizes(const Tensor& grads, const Tensor& original);
 // For kernels that blend whole rows before they take pixels out of them, `rows` of each image: kResourceExhausted where
