@@ -81,6 +81,7 @@ function(tutti_test name)
   target_link_libraries(${name}_test PRIVATE ${arg_DEPS} GTest::gtest GTest::gtest_main)
   target_compile_options(${name}_test PRIVATE -O0)  # they run once for each time they are compiled
   precompile(${name}_test core_test ${standard_headers} <gtest/gtest.h>)
+  compile_together(${name}_test)
   add_test(NAME ${name} COMMAND ${name}_test)
 endfunction()
 

@@ -10,7 +10,7 @@
 namespace tutti::tools {
 namespace {
 
-constexpr const char* kFooter =
+constexpr const char* kCertsFooter =
     R"(Writes ca.pem and, for each task, ps-0.pem and ps-0.key. Give each task ca.pem and its own two files;
 keep ca.key away from them.
 
@@ -18,7 +18,7 @@ Example:
   tutti certs --cluster '{"ps": ["ps0:2222"], "worker": ["w0:2222", "w1:2222"]}' --out certs
   tutti server ... --job_name=ps --task_index=0 --ca certs/ca.pem --cert certs/ps-0.pem --key certs/ps-0.key)";
 
-struct Flags {
+struct CertsFlags {
   std::string cluster;
   std::string ps_hosts;
   std::string worker_hosts;
@@ -27,7 +27,7 @@ struct Flags {
   int days = 365;
 };
 
-int make_certificates(const Flags& flags) {
+int make_certificates(const CertsFlags& flags) {
   try {
     const ClusterSpec cluster = flags.cluster.empty()
                                     ? ClusterSpec::from_flags(flags.ps_hosts, flags.worker_hosts).value_or_throw()
@@ -48,14 +48,14 @@ int make_certificates(const Flags& flags) {
 
 void add_certs_command(CLI::App& app) {
   CLI::App* const command = app.add_subcommand("certs", "Makes certificates for the tasks of a cluster");
-  const auto flags = std::make_shared<Flags>();
+  const auto flags = std::make_shared<CertsFlags>();
   command->add_option("--cluster", flags->cluster, R"(The cluster as JSON: {"ps": ["host:port"], "worker": [...]})");
   command->add_option("--ps_hosts,--ps-hosts", flags->ps_hosts, "Parameter servers: host:port,host:port");
   command->add_option("--worker_hosts,--worker-hosts", flags->worker_hosts, "Workers: host:port,host:port");
   command->add_option("--host", flags->hosts, "A name or address that other programs may know the tasks by");
   command->add_option("--out", flags->out, "The directory for the files")->required();
   command->add_option("--days", flags->days, "How long they are valid")->check(CLI::Range(1, 36500));
-  command->footer(kFooter);
+  command->footer(kCertsFooter);
   command->callback([flags] { throw ExitCode{make_certificates(*flags)}; });
 }
 

@@ -24,7 +24,7 @@ extern char** environ;
 namespace tutti::tools {
 namespace {
 
-constexpr const char* kFooter =
+constexpr const char* kRunFooter =
     R"(tutti run [OPTIONS] PROGRAM [ARGUMENTS]
 
 PROGRAM is started once for each task, with the rest of the words as its arguments. The environment variable
@@ -46,7 +46,7 @@ Example: the asynchronous, then the synchronous training of examples/distributed
 TensorFlow's program of that name, on its own servers
   tutti run --ps 2 --workers 2 --host-flags python3 distributed_mnist.py)";
 
-struct Flags {
+struct RunFlags {
   LaunchOptions launch;
   int restarts = 0;
   double grace_seconds = 10;
@@ -74,7 +74,7 @@ std::chrono::milliseconds milliseconds_of(double seconds) {
   return std::chrono::milliseconds(static_cast<std::int64_t>(std::ceil(1000 * seconds)));
 }
 
-int run_job(const Flags& flags) {
+int run_job(const RunFlags& flags) {
   try {
     std::error_code error;
     const LaunchPlace place = {.environment = environment(),
@@ -96,7 +96,7 @@ int run_job(const Flags& flags) {
   }
 }
 
-void add_flags(CLI::App& command, Flags& flags) {
+void add_run_flags(CLI::App& command, RunFlags& flags) {
   constexpr int kMost = 1000;
   LaunchOptions& launch = flags.launch;
   command.add_option("--ps", launch.ps, "Parameter servers")->check(CLI::Range(0, kMost))->capture_default_str();
@@ -127,10 +127,10 @@ void add_flags(CLI::App& command, Flags& flags) {
 
 void add_run_command(CLI::App& app) {
   CLI::App* const command = app.add_subcommand("run", "Runs a program as a cluster of processes on this machine");
-  const auto flags = std::make_shared<Flags>();
-  add_flags(*command, *flags);
+  const auto flags = std::make_shared<RunFlags>();
+  add_run_flags(*command, *flags);
   command->prefix_command();
-  command->footer(kFooter);
+  command->footer(kRunFooter);
   command->callback([command, flags] {
     flags->launch.command = command->remaining();
     const bool missing = flags->launch.command.empty();

@@ -15,7 +15,7 @@
 namespace tutti::tools {
 namespace {
 
-constexpr const char* kFooter =
+constexpr const char* kServerFooter =
     R"(The cluster comes from --ps_hosts and --worker_hosts, from --cluster, or from the environment variable TF_CONFIG.
 The server prints a line "... listening on grpc://host:port" and runs until SIGTERM or SIGINT.
 
@@ -27,7 +27,7 @@ Clients then use grpc://localhost:2223, also TensorFlow's: tf.compat.v1.Session(
 
 Off the loopback a server wants certificates (tutti certs) and a join token, or --insecure.)";
 
-struct Flags {
+struct ServerFlags {
   std::string ps_hosts;
   std::string worker_hosts;
   std::string cluster;
@@ -46,7 +46,7 @@ struct Flags {
   std::string log_level = "info";
 };
 
-void add_flags(CLI::App& command, Flags& flags) {
+void add_server_flags(CLI::App& command, ServerFlags& flags) {
   command.add_option("--ps_hosts,--ps-hosts", flags.ps_hosts, "Parameter servers: host:port,host:port");
   command.add_option("--worker_hosts,--worker-hosts", flags.worker_hosts, "Workers: host:port,host:port");
   command.add_option("--cluster", flags.cluster, R"(The cluster as JSON: {"ps": ["host:port"], "worker": [...]})");
@@ -80,7 +80,7 @@ void add_flags(CLI::App& command, Flags& flags) {
 }
 
 // Throws Error with what makes no sense in the flags.
-void read_cluster(const Flags& flags, ServerOptions& options) {
+void read_cluster(const ServerFlags& flags, ServerOptions& options) {
   const bool hosts = !flags.ps_hosts.empty() || !flags.worker_hosts.empty();
   if (hosts && !flags.cluster.empty()) {
     throw_error(invalid_argument("--cluster and --ps_hosts or --worker_hosts say the same thing: give one"));
@@ -106,7 +106,7 @@ void read_cluster(const Flags& flags, ServerOptions& options) {
   }
 }
 
-std::string read_token(const Flags& flags) {
+std::string read_token(const ServerFlags& flags) {
   if (!flags.token_file.empty()) {
     const std::string text = read_file(local_file_system(), flags.token_file).value_or_throw();
     const std::string token(str_strip(text));
@@ -123,7 +123,7 @@ LogLevel parse_level(const std::string& name) {
   return name == "warning" ? LogLevel::kWarning : LogLevel::kError;
 }
 
-ServerOptions server_options(const Flags& flags) {
+ServerOptions server_options(const ServerFlags& flags) {
   ServerOptions options;
   read_cluster(flags, options);
   options.listen = flags.listen;
@@ -164,7 +164,7 @@ class EndSignals {
   sigset_t set_;
 };
 
-int run_server(const Flags& flags) {
+int run_server(const ServerFlags& flags) {
   EndSignals signals;
   try {
     auto started = Server::start(server_options(flags));
@@ -184,9 +184,9 @@ int run_server(const Flags& flags) {
 
 void add_server_command(CLI::App& app) {
   CLI::App* const command = app.add_subcommand("server", "Runs one task of a cluster: a master and a worker");
-  const auto flags = std::make_shared<Flags>();
-  add_flags(*command, *flags);
-  command->footer(kFooter);
+  const auto flags = std::make_shared<ServerFlags>();
+  add_server_flags(*command, *flags);
+  command->footer(kServerFooter);
   command->callback([flags] { throw ExitCode{run_server(*flags)}; });
 }
 

@@ -15,8 +15,7 @@
 extern "C" std::size_t __sanitizer_get_current_allocated_bytes();
 #endif
 
-namespace tutti {
-namespace {
+namespace tutti::allocator_test {
 
 bool is_aligned(const Buffer& buffer) {
   return reinterpret_cast<std::uintptr_t>(buffer.data()) % kTensorAlignment == 0;
@@ -257,5 +256,4 @@ TEST(PoolAllocator, TheLastBufferMayGoOnAnotherThread) {
   }
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::allocator_test

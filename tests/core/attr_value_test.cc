@@ -4,8 +4,7 @@
 
 #include <limits>
 
-namespace tutti {
-namespace {
+namespace tutti::attr_value_test {
 
 FunctionRef function_ref(std::string name, AttrMap attrs) {
   return {std::move(name), std::make_shared<const AttrMap>(std::move(attrs))};
@@ -93,5 +92,4 @@ TEST(FunctionRef, ComparesDeeply) {
   EXPECT_FALSE(function_ref("f", {}) == function_ref("g", {}));
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::attr_value_test

@@ -2,8 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace tutti {
-namespace {
+namespace tutti::cancel_when_test {
 
 TEST(CancelWhenTest, PassesOnACauseUntilItStops) {
   Cancellation target;
@@ -48,5 +47,4 @@ TEST(CancelWhenTest, CancelsAtATime) {
   EXPECT_FALSE(in_time.cancelled());
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::cancel_when_test

@@ -9,8 +9,7 @@
 #include <thread>
 #include <vector>
 
-namespace tutti {
-namespace {
+namespace tutti::cancellation_test {
 
 TEST(Cancellation, StartsNotCancelled) {
   Cancellation cancellation;
@@ -249,5 +248,4 @@ TEST(CancellationDeathTest, NeedsACause) {
   EXPECT_DEATH(cancellation.cancel(Status()), "without a cause");
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::cancellation_test

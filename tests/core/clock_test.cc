@@ -10,8 +10,7 @@
 #include <thread>
 #include <vector>
 
-namespace tutti {
-namespace {
+namespace tutti::clock_test {
 
 using std::chrono::hours;
 using std::chrono::milliseconds;
@@ -207,5 +206,4 @@ TEST(ManualClock, CancelWaitsForATimerOnAnotherThread) {
   releaser.join();
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::clock_test

@@ -2,8 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace tutti {
-namespace {
+namespace tutti::device_name_test {
 
 DeviceName name(std::string_view text) { return DeviceName::parse(text).value_or_throw(); }
 
@@ -155,5 +154,4 @@ TEST(DeviceName, SoftMergeOpensTheDevice) {
   EXPECT_EQ(other_id.to_string(), "/device:GPU:*");
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::device_name_test

@@ -6,8 +6,7 @@
 #include <cmath>
 #include <limits>
 
-namespace tutti {
-namespace {
+namespace tutti::dtype_test {
 
 TEST(DType, NamesAndNumbersAgree) {
   for (int number = 1; number <= kMaxDType; ++number) {
@@ -164,5 +163,4 @@ TEST(Bfloat16, RoundsToNearestEven) {
   EXPECT_EQ(bits_of(0xffffffff), 0xffff);
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::dtype_test

@@ -5,10 +5,9 @@
 #include "tests/core/temp_directory.h"
 #include "tutti/core/file_system.h"
 
-namespace tutti {
-namespace {
+namespace tutti::faulty_file_system_test {
 
-class FaultyFileSystemTest : public testing::Test {
+class FaultyFileSystemTest : public ::testing::Test {
  protected:
   // Fails every call of `op` from now on; nothing: none.
   void fail(std::optional<FileOp> op) { failing_ = op; }
@@ -124,5 +123,4 @@ TEST_F(FaultyFileSystemTest, FailsWhatChangesDirectories) {
   EXPECT_EQ(*fs_.list(directory_.path()), (std::vector<std::string>{"a"}));
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::faulty_file_system_test

@@ -8,10 +8,9 @@
 
 #include "tests/core/temp_directory.h"
 
-namespace tutti {
-namespace {
+namespace tutti::file_system_test {
 
-class FileSystemTest : public testing::Test {
+class FileSystemTest : public ::testing::Test {
  protected:
   std::string read(const std::string& path) { return read_file(fs_, path).value_or_throw(); }
   std::unique_ptr<WritableFile> create(const std::string& path) { return fs_.open_for_write(path).value_or_throw(); }
@@ -230,5 +229,4 @@ TEST_F(FileSystemTest, ManyThreadsReadOneFile) {
   for (std::thread& thread : threads) thread.join();
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::file_system_test

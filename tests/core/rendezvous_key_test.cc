@@ -2,8 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace tutti {
-namespace {
+namespace tutti::rendezvous_key_test {
 
 constexpr const char* kText =
     "/job:ps/replica:0/task:0/device:CPU:0;01a2b3c4d5e6f708;/job:worker/replica:0/task:1/device:CPU:0;edge_12_w/"
@@ -52,5 +51,4 @@ TEST(RendezvousKeyTest, KnowsTheTaskOfADevice) {
   EXPECT_EQ(task_of(""), "");
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::rendezvous_key_test

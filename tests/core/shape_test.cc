@@ -4,8 +4,7 @@
 
 #include <limits>
 
-namespace tutti {
-namespace {
+namespace tutti::shape_test {
 
 constexpr std::int64_t kHuge = std::int64_t{1} << 62;
 
@@ -177,5 +176,4 @@ TEST(Broadcast, PartialShapes) {
   EXPECT_FALSE(broadcast_shapes(PartialShape{kOpen, 3}, PartialShape{2}).ok());
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::shape_test

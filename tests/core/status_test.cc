@@ -2,8 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace tutti {
-namespace {
+namespace tutti::status_test {
 
 TEST(Status, DefaultIsOk) {
   const Status status;
@@ -117,5 +116,4 @@ TEST(CheckDeathTest, PrintsConditionAndValues) {
   TUTTI_CHECK(rank == 3);
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::status_test

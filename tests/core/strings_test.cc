@@ -6,8 +6,7 @@
 #include <cstdlib>
 #include <limits>
 
-namespace tutti {
-namespace {
+namespace tutti::strings_test {
 
 struct Named {
   std::string to_string() const { return "named"; }
@@ -101,5 +100,4 @@ TEST(Printable, NeverLongerThanTheLimit) {
   EXPECT_TRUE(printable(large).ends_with("..."));
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::strings_test

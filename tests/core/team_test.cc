@@ -12,8 +12,7 @@
 
 #include "tests/support/threads.h"
 
-namespace tutti {
-namespace {
+namespace tutti::team_test {
 
 TEST(Team, RunsEveryPieceOnce) {
   for (int size : {1, 2, 5}) {
@@ -103,5 +102,4 @@ TEST(Team, ManyCallersAtOnce) {
   EXPECT_EQ(total, 4 * 8 * rounds);
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::team_test

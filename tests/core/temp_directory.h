@@ -11,7 +11,7 @@ namespace tutti {
 
 class TempDirectory {
  public:
-  TempDirectory() : path_(testing::TempDir() + "tutti_core_XXXXXX") {
+  TempDirectory() : path_(::testing::TempDir() + "tutti_core_XXXXXX") {
     if (!mkdtemp(path_.data())) ADD_FAILURE() << "mkdtemp " << path_;
   }
   ~TempDirectory() {

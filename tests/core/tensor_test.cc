@@ -9,8 +9,7 @@
 
 #include "tutti/core/borrowed_buffer.h"
 
-namespace tutti {
-namespace {
+namespace tutti::tensor_test {
 
 // Gives no memory.
 class EmptyAllocator : public Allocator {
@@ -223,5 +222,4 @@ TEST(TensorDeathTest, BrokenPreconditions) {
   EXPECT_DEATH(tensor.reshaped(Shape{5}), "as \\[5\\]");
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::tensor_test

@@ -9,8 +9,7 @@
 #include <memory>
 #include <set>
 
-namespace tutti {
-namespace {
+namespace tutti::thread_pool_test {
 
 std::string thread_name() {
   char name[16];
@@ -132,5 +131,4 @@ TEST(ThreadPool, WorkIsDestroyedOnceItRan) {
 
 TEST(ThreadPoolDeathTest, NeedsAThread) { EXPECT_DEATH(ThreadPool("none", 0), "\"none\" of 0 threads"); }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::thread_pool_test

@@ -11,8 +11,7 @@
 
 #include "gzip_support.h"
 
-namespace tutti {
-namespace {
+namespace tutti::digits_test {
 
 TEST(Digits, ShapesAndRanges) {
   const DigitSet set = draw_digits(500, 1);
@@ -158,5 +157,4 @@ TEST(Mnist, RealFiles) {
   EXPECT_EQ(split->test.labels.data<std::int64_t>()[0], 7);
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::digits_test

@@ -4,8 +4,7 @@
 
 #include "gzip_support.h"
 
-namespace tutti {
-namespace {
+namespace tutti::gzip_test {
 
 using testing::gzip;
 
@@ -62,5 +61,4 @@ TEST(Gzip, Magic) {
   EXPECT_FALSE(is_gzip(""));
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::gzip_test

@@ -6,8 +6,7 @@
 
 #include "gzip_support.h"
 
-namespace tutti {
-namespace {
+namespace tutti::idx_test {
 
 using testing::gzip;
 
@@ -98,5 +97,4 @@ TEST(Idx, FileErrorsNameThePath) {
   EXPECT_NE(status.message().find("no/such/file-idx1"), std::string::npos);
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::idx_test

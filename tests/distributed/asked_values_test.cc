@@ -4,8 +4,7 @@
 
 #include "tutti/runtime/held_work.h"
 
-namespace tutti::internal {
-namespace {
+namespace tutti::internal::asked_values_test {
 
 struct Answer {
   int count = 0;
@@ -146,5 +145,4 @@ TEST_F(AskedValuesTest, WhatNobodyAsksForIsLimited) {
   EXPECT_EQ(answer.status.code(), Code::kResourceExhausted);
 }
 
-}  // namespace
-}  // namespace tutti::internal
+}  // namespace tutti::internal::asked_values_test

@@ -9,8 +9,7 @@
 #include "tutti/distributed/derived_status.h"
 #include "tutti/distributed/internal/step_rendezvous.h"
 
-namespace tutti::internal {
-namespace {
+namespace tutti::internal::batched_receive_test {
 
 using testing::key_of;
 using testing::task_name;
@@ -178,5 +177,4 @@ TEST_F(BatchedReceiveTest, WhatNobodyTakesIsLimited) {
   EXPECT_EQ(a.status.code(), Code::kResourceExhausted);
 }
 
-}  // namespace
-}  // namespace tutti::internal
+}  // namespace tutti::internal::batched_receive_test

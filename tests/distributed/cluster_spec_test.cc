@@ -4,8 +4,7 @@
 
 #include <cstdlib>
 
-namespace tutti {
-namespace {
+namespace tutti::cluster_spec_test {
 
 using Hosts = std::map<std::string, std::vector<std::string>>;
 using Sparse = std::map<std::string, ClusterSpec::Tasks>;
@@ -216,7 +215,7 @@ TEST(TaskConfigTest, BadTextSaysWhere) {
   expect_bad_config(R"({"cluster": {"evaluator": ["a:1", "b:1"]}})", {"cluster.evaluator", "at most one"});
 }
 
-class EnvironmentTest : public testing::Test {
+class EnvironmentTest : public ::testing::Test {
  protected:
   ~EnvironmentTest() override { unsetenv("TF_CONFIG"); }
 };
@@ -232,5 +231,4 @@ TEST_F(EnvironmentTest, ReadsTheVariable) {
   expect_error(TaskConfig::from_env().status(), {"TF_CONFIG", "not JSON", "line 1"});
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::cluster_spec_test

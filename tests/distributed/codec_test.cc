@@ -14,8 +14,7 @@
 #include "tests/distributed/message_samples.h"
 #include "tutti/graph/tensor_codec.h"
 
-namespace tutti {
-namespace {
+namespace tutti::codec_test {
 
 namespace tf = tensorflow;
 using namespace testing;
@@ -511,5 +510,4 @@ TEST(Codec, ErrorTextsBecomeUtf8) {
   EXPECT_EQ(proto.status_error_message(), "a??z\xe2\x82\xac????");
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::codec_test

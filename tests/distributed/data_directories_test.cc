@@ -7,10 +7,9 @@
 
 #include "tests/core/temp_directory.h"
 
-namespace tutti {
-namespace {
+namespace tutti::data_directories_test {
 
-class DataDirectoriesTest : public testing::Test {
+class DataDirectoriesTest : public ::testing::Test {
  protected:
   DataDirectoriesTest() {
     std::filesystem::create_directories(inside("sub"));
@@ -91,5 +90,4 @@ TEST_F(DataDirectoriesTest, AZeroByteIsRefused) {
   EXPECT_EQ(files_->open_for_read(inside("a") + std::string("\0x", 2)).status().code(), Code::kInvalidArgument);
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::data_directories_test

@@ -2,8 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace tutti {
-namespace {
+namespace tutti::derived_status_test {
 
 TEST(DerivedStatusTest, TheMarkSurvivesContextAndIsSetOnce) {
   const Status cause = invalid_argument("MatMul \"m\": bad");
@@ -22,5 +21,4 @@ TEST(DerivedStatusTest, TheMarkSurvivesContextAndIsSetOnce) {
   EXPECT_EQ(without_derived_mark(make_derived(cause)), cause);
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::derived_status_test

@@ -4,8 +4,7 @@
 
 #include "tests/distributed/fake_worker.h"
 
-namespace tutti::internal {
-namespace {
+namespace tutti::internal::ended_steps_test {
 
 using Ids = std::vector<std::int64_t>;
 
@@ -51,5 +50,4 @@ TEST_F(EndedStepsTest, NothingIsToldWhenItsSessionIsGone) {
   EXPECT_EQ(worker_->cleanups.count(), 0u);
 }
 
-}  // namespace
-}  // namespace tutti::internal
+}  // namespace tutti::internal::ended_steps_test

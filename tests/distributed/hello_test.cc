@@ -2,8 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace tutti {
-namespace {
+namespace tutti::hello_test {
 
 using namespace std::chrono_literals;
 
@@ -21,7 +20,7 @@ HelloRequest request() {
   return {.task = kWorker, .incarnation = 5, .host_id = "host", .to_task = kPs, .nonce = random_nonce()};
 }
 
-class HelloTest : public testing::Test {
+class HelloTest : public ::testing::Test {
  protected:
   const TimePoint now_ = TimePoint() + 1h;
 };
@@ -158,5 +157,4 @@ TEST_F(HelloTest, IncarnationsDiffer) {
   EXPECT_NE(random_incarnation(), random_incarnation());
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::hello_test

@@ -10,8 +10,7 @@
 #include "tutti/ops/op_table.h"
 #include "tutti/ops/state.h"
 
-namespace tutti {
-namespace {
+namespace tutti::in_process_cluster_test {
 
 using namespace std::chrono_literals;
 
@@ -156,5 +155,4 @@ TEST(InProcessClusterTest, TensorsOverTwoGigabytes) {
   }
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::in_process_cluster_test

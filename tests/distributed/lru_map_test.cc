@@ -2,8 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace tutti::internal {
-namespace {
+namespace tutti::internal::lru_map_test {
 
 TEST(LruMap, ForgetsWhatWasNotAskedForTheLongest) {
   LruMap<int> map(3);
@@ -37,5 +36,4 @@ TEST(LruMap, ManyKeys) {
   for (int i = 990; i < 1000; ++i) EXPECT_EQ(*map.find(std::string(40, 'k') + std::to_string(i)), std::to_string(i));
 }
 
-}  // namespace
-}  // namespace tutti::internal
+}  // namespace tutti::internal::lru_map_test

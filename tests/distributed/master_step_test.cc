@@ -6,8 +6,7 @@
 
 #include "tests/distributed/master_fixture.h"
 
-namespace tutti {
-namespace {
+namespace tutti::master_step_test {
 
 using testing::Answer;
 using testing::FakeWorker;
@@ -558,5 +557,4 @@ TEST_F(MasterStepTest, SessionsComeAndGoWhileTasksAreLost) {
   master().stop(unavailable("over"));
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::master_step_test

@@ -5,8 +5,7 @@
 #include "tests/distributed/master_fixture.h"
 #include "tutti/graph/graph_def.h"
 
-namespace tutti {
-namespace {
+namespace tutti::master_test {
 
 using testing::Answer;
 using testing::FakeWorker;
@@ -471,5 +470,4 @@ TEST_F(PropagationTest, TheMasterMustBeInItOnceAndUnderAnotherName) {
   EXPECT_STATUS(create_with({{"a", {{0, "localhost:1"}}}}), Code::kUnimplemented, "cluster_def");
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::master_test

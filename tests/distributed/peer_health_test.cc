@@ -2,15 +2,14 @@
 
 #include <gtest/gtest.h>
 
-namespace tutti {
-namespace {
+namespace tutti::peer_health_test {
 
 using namespace std::chrono_literals;
 using Kind = PeerEvent::Kind;
 
 const std::string kPs = "/job:ps/replica:0/task:0";
 
-class PeerHealthTest : public testing::Test {
+class PeerHealthTest : public ::testing::Test {
  protected:
   // Lets time pass in small steps and gives what happened.
   PeerHealth::Events pass(Duration time) {
@@ -269,5 +268,4 @@ TEST(ConnectStageTest, IsReadFromTheStatus) {
   EXPECT_EQ(connect_stage(Status(Code::kUnauthenticated, "wrong token")), ConnectStage::kHandshake);
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::peer_health_test

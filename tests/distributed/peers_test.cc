@@ -6,8 +6,7 @@
 #include "tutti/distributed/hello.h"
 #include "tutti/distributed/task_service.h"
 
-namespace tutti {
-namespace {
+namespace tutti::peers_test {
 
 using namespace std::chrono_literals;
 
@@ -87,7 +86,7 @@ class FakeChannel : public Channel {
   const std::string name_;
 };
 
-class PeersTest : public testing::Test {
+class PeersTest : public ::testing::Test {
  protected:
   PeersTest() : peer_(clock_), plain_(std::make_shared<FakeChannel>(peer_, "plain")) {}
   ~PeersTest() override {
@@ -514,5 +513,4 @@ TEST_F(PeersTest, OneThatCallsUsIsHeard) {
   EXPECT_EQ(peers_->state("/job:other/replica:0/task:0"), PeerState::kUnknown);
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::peers_test

@@ -14,8 +14,7 @@
 #include "tutti/optim/adam.h"
 #include "tutti/runtime/local_session.h"
 
-namespace tutti {
-namespace {
+namespace tutti::remote_session_test {
 
 using testing::device_name;
 using testing::task_name;
@@ -431,5 +430,4 @@ TEST_F(RemoteSessionTest, ThreadsShareASession) {
   EXPECT_EQ(wrong, 0);
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::remote_session_test

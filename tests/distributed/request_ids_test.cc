@@ -4,8 +4,7 @@
 
 #include <set>
 
-namespace tutti::internal {
-namespace {
+namespace tutti::internal::request_ids_test {
 
 TEST(RequestIdsTest, AreNeverTheSameAndNeverZero) {
   RequestIds ids(1);
@@ -29,5 +28,4 @@ TEST(RecentRequestsTest, RemembersTheLatest) {
   EXPECT_FALSE(recent.is_new(count));
 }
 
-}  // namespace
-}  // namespace tutti::internal
+}  // namespace tutti::internal::request_ids_test

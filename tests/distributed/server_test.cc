@@ -13,8 +13,7 @@
 #include "tutti/ops/op_table.h"
 #include "tutti/ops/state.h"
 
-namespace tutti {
-namespace {
+namespace tutti::server_test {
 
 using namespace std::chrono_literals;
 using Hosts = std::map<std::string, std::vector<std::string>>;
@@ -164,7 +163,7 @@ TEST(ServerTest, ManySessionsComeAndGo) {
   }
 }
 
-class DataDirectoryServerTest : public testing::Test {
+class DataDirectoryServerTest : public ::testing::Test {
  protected:
   // Reads a file on the server.
   Status read_on(const ServerOptions& options, const std::string& path) {
@@ -197,5 +196,4 @@ TEST_F(DataDirectoryServerTest, FilesOutsideAreDenied) {
   EXPECT_EQ(read_on(open, directory_.file("out")).code(), Code::kPermissionDenied);
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::server_test

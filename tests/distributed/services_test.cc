@@ -5,8 +5,7 @@
 #include "tests/distributed/message_samples.h"
 #include "tutti/distributed/codec.h"
 
-namespace tutti {
-namespace {
+namespace tutti::services_test {
 
 using namespace testing;
 
@@ -285,5 +284,4 @@ TEST_F(Services, GarbageFromAPeerNamesThePeer) {
                                              "RecvTensorReply.tensor is longer than the message"));
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::services_test

@@ -2,13 +2,12 @@
 
 #include <gtest/gtest.h>
 
-namespace tutti {
-namespace {
+namespace tutti::session_leases_test {
 
 using namespace std::chrono_literals;
 using Names = std::vector<std::string>;
 
-class SessionLeasesTest : public testing::Test {
+class SessionLeasesTest : public ::testing::Test {
  protected:
   TimePoint now_ = TimePoint() + 1h;
   SessionLeases leases_;
@@ -68,5 +67,4 @@ TEST_F(SessionLeasesTest, WhatEndedOtherwiseIsForgotten) {
   EXPECT_EQ(leases_.size(), 0u);
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::session_leases_test

@@ -4,8 +4,7 @@
 
 #include "tutti/distributed/derived_status.h"
 
-namespace tutti::internal {
-namespace {
+namespace tutti::internal::step_errors_test {
 
 TEST(StepErrorsTest, OneCauseIsToldAlone) {
   StepErrors errors;
@@ -54,5 +53,4 @@ TEST(StepErrorsTest, ALongListIsCut) {
   EXPECT_LE(errors.summary(0).message().size(), 8192u);
 }
 
-}  // namespace
-}  // namespace tutti::internal
+}  // namespace tutti::internal::step_errors_test

@@ -5,8 +5,7 @@
 #include "tests/distributed/test_workers.h"
 #include "tutti/distributed/derived_status.h"
 
-namespace tutti {
-namespace {
+namespace tutti::step_rendezvous_test {
 
 using internal::RequestIds;
 using internal::StepRendezvous;
@@ -152,5 +151,4 @@ TEST_F(StepRendezvousTest, WhatNobodyReceivesIsLimited) {
   EXPECT_EQ(status.code(), Code::kResourceExhausted);
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::step_rendezvous_test

@@ -2,8 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace tutti::internal {
-namespace {
+namespace tutti::internal::step_signature_test {
 
 TEST(StepSignatureTest, OrderAndRepetitionDoNotMatter) {
   Result<StepSignature> one = canonical({{"y", "x:0"}, {"b:1", "a", "a:0"}, {"t", "s", "t"}});
@@ -37,5 +36,4 @@ TEST(StepSignatureTest, KeysTellNamesApart) {
   EXPECT_EQ(cache_key(request), cache_key(Signature{{"f"}, {"a", "b"}, {"t"}}));
 }
 
-}  // namespace
-}  // namespace tutti::internal
+}  // namespace tutti::internal::step_signature_test

@@ -5,8 +5,7 @@
 #include "tests/distributed/test_workers.h"
 #include "tutti/distributed/derived_status.h"
 
-namespace tutti::internal {
-namespace {
+namespace tutti::internal::step_table_test {
 
 class StepTableTest : public ::testing::Test {
  protected:
@@ -96,5 +95,4 @@ TEST_F(StepTableTest, NothingBeginsAfterTheStop) {
   EXPECT_EQ(table_.find_or_begin(2).status(), unavailable("shutting down"));
 }
 
-}  // namespace
-}  // namespace tutti::internal
+}  // namespace tutti::internal::step_table_test

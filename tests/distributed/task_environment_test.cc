@@ -5,8 +5,7 @@
 #include <cstdlib>
 #include <string>
 
-namespace tutti {
-namespace {
+namespace tutti::task_environment_test {
 
 // Sets a variable for as long as it lives.
 class Setting {
@@ -58,5 +57,4 @@ TEST(TaskEnvironment, NoCluster) {
   EXPECT_EQ(server_options_from_env().status().code(), Code::kInvalidArgument);
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::task_environment_test

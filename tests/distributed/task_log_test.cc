@@ -4,8 +4,7 @@
 
 #include <vector>
 
-namespace tutti {
-namespace {
+namespace tutti::task_log_test {
 
 void say_all(const TaskLog& log) {
   log(LogLevel::kDebug, "debug");
@@ -20,9 +19,9 @@ TEST(TaskLog, EachLevelIsQuieterThanTheOneBefore) {
                                                                {LogLevel::kWarning, "warning\nerror\n"},
                                                                {LogLevel::kError, "error\n"}};
   for (const auto& [least, text] : expected) {
-    testing::internal::CaptureStderr();
+    ::testing::internal::CaptureStderr();
     say_all(log_to_stderr(least));
-    EXPECT_EQ(testing::internal::GetCapturedStderr(), text);
+    EXPECT_EQ(::testing::internal::GetCapturedStderr(), text);
   }
 }
 
@@ -41,5 +40,4 @@ TEST(TaskLog, NobodyListens) {
   function("line");
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::task_log_test

@@ -6,8 +6,7 @@
 
 #include "tutti/distributed/codec.h"
 
-namespace tutti {
-namespace {
+namespace tutti::task_service_test {
 
 using namespace std::chrono_literals;
 
@@ -25,7 +24,7 @@ class OtherServices : public CallHandler {
   Payload answer;
 };
 
-class TaskServiceTest : public testing::Test {
+class TaskServiceTest : public ::testing::Test {
  protected:
   struct Answer {
     int count = 0;
@@ -214,5 +213,4 @@ TEST_F(TaskServiceTest, StoppingAnswersWhatIsHeld) {
   EXPECT_TRUE(abandoned_.empty());
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::task_service_test

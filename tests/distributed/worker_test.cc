@@ -9,8 +9,7 @@
 #include "tests/distributed/test_workers.h"
 #include "tutti/distributed/derived_status.h"
 
-namespace tutti {
-namespace {
+namespace tutti::worker_test {
 
 using testing::Answer;
 using testing::device_name;
@@ -455,5 +454,4 @@ TEST(WorkerTest, ResetContainersAreEmpty) {
   EXPECT_EQ(reset, (std::vector<std::string>{"a", "b"}));
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::worker_test

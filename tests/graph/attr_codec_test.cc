@@ -4,8 +4,7 @@
 
 #include "proto/attr_value.pb.h"
 
-namespace tutti {
-namespace {
+namespace tutti::attr_codec_test {
 
 Result<AttrValue> decode(const tensorflow::AttrValue& proto) {
   ExpansionBudget budget;
@@ -64,5 +63,4 @@ TEST(AttrCodec, RefusesWhatIsWrong) {
   EXPECT_EQ(decode(proto).status().message(), "attribute x: unknown type 77");
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::attr_codec_test

@@ -8,8 +8,7 @@
 #include "tutti/ops/op_table.h"
 #include "tutti/ops/state.h"
 
-namespace tutti {
-namespace {
+namespace tutti::explain_test {
 
 class ExplainTest : public ::testing::Test {
  protected:
@@ -75,5 +74,4 @@ TEST_F(ExplainTest, ErrorsNameTheNode) {
   EXPECT_EQ(explain(graph_, {.fetches = {"z:0"}}, options_).status().code(), Code::kNotFound);
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::explain_test

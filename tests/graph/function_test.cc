@@ -5,8 +5,7 @@
 #include "proto/function.pb.h"
 #include "tests/graph/test_ops.h"
 
-namespace tutti {
-namespace {
+namespace tutti::function_test {
 
 using testing::add;
 using testing::constant;
@@ -192,5 +191,4 @@ TEST_F(FunctionTest, ResultsOfAnotherGraphAreRefused) {
   EXPECT_THROW(set_results(body, {Output()}), Error);
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::function_test

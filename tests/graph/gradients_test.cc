@@ -9,8 +9,7 @@
 #include "tutti/ops/builders.h"
 #include "tutti/ops/op_table.h"
 
-namespace tutti {
-namespace {
+namespace tutti::gradients_test {
 
 using testing::GraphEvaluator;
 using testing::to_doubles;
@@ -313,5 +312,4 @@ TEST_F(GradientsTest, ChainOf100000Nodes) {
   EXPECT_GE(count(made_since(before), "Neg"), 100000);
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::gradients_test

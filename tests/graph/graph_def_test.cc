@@ -6,8 +6,7 @@
 #include "tests/graph/test_ops.h"
 #include "tutti/graph/function.h"
 
-namespace tutti {
-namespace {
+namespace tutti::graph_def_test {
 
 using testing::graph_def_bytes;
 using testing::test_ops;
@@ -291,5 +290,4 @@ TEST_F(GraphDefTest, AnnotationsNeedNotBeUnderstood) {
   EXPECT_NE(graph_def_text(graph_).find("newer"), std::string::npos);
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::graph_def_test

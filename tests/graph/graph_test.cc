@@ -4,8 +4,7 @@
 
 #include "tests/graph/test_ops.h"
 
-namespace tutti {
-namespace {
+namespace tutti::graph_test {
 
 using testing::add;
 using testing::constant;
@@ -273,5 +272,4 @@ TEST_F(GraphTest, CopiesNodes) {
   EXPECT_EQ(other.copy_node(*neg, "copy").status().code(), Code::kAlreadyExists);
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::graph_test

@@ -4,8 +4,7 @@
 
 #include "tests/graph/test_ops.h"
 
-namespace tutti {
-namespace {
+namespace tutti::meta_graph_test {
 
 using testing::add;
 using testing::test_ops;
@@ -54,5 +53,4 @@ TEST(MetaGraph, BadBytesAddNothing) {
   EXPECT_EQ(import_meta_graph("\xff\xff", other).status().code(), Code::kInvalidArgument);
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::meta_graph_test

@@ -2,8 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace tutti {
-namespace {
+namespace tutti::op_def_test {
 
 OpDef parse(std::string_view signature, std::string_view attrs) {
   return parse_op_def("Op", signature, attrs).value_or_throw();
@@ -189,5 +188,4 @@ TEST(InferAttrs, ReportsWrongArity) {
             std::string::npos);
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::op_def_test

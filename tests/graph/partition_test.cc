@@ -10,8 +10,7 @@
 #include "tutti/ops/math.h"
 #include "tutti/ops/op_table.h"
 
-namespace tutti {
-namespace {
+namespace tutti::partition_test {
 
 const std::string kA = "/job:a/replica:0/task:0/device:CPU:0";
 const std::string kB = "/job:b/replica:0/task:0/device:CPU:0";
@@ -152,5 +151,4 @@ TEST_F(PartitionTest, AVeryLongChainIsCut) {
   EXPECT_EQ(cut_up.crossings.size(), 100'000u);
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::partition_test

@@ -4,8 +4,7 @@
 
 #include "tests/graph/test_ops.h"
 
-namespace tutti {
-namespace {
+namespace tutti::placement_test {
 
 using testing::add;
 using testing::constant;
@@ -198,5 +197,4 @@ TEST_F(PlacementTest, LongChainInOneGroup) {
   EXPECT_EQ(graph_.find("x")->assigned_device(), kPs1);
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::placement_test

@@ -4,8 +4,7 @@
 
 #include "tests/graph/test_ops.h"
 
-namespace tutti {
-namespace {
+namespace tutti::shape_inference_test {
 
 using testing::add;
 using testing::constant;
@@ -130,5 +129,4 @@ TEST_F(ShapeInferenceTest, RankChecks) {
   EXPECT_FALSE(ShapeContext::normalise_axis(0, 0).ok());
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::shape_inference_test

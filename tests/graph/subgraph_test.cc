@@ -4,8 +4,7 @@
 
 #include "tests/graph/test_ops.h"
 
-namespace tutti {
-namespace {
+namespace tutti::subgraph_test {
 
 using testing::add;
 using testing::constant;
@@ -160,5 +159,4 @@ TEST_F(SubgraphTest, PruneKeepsWhatIsNeeded) {
   EXPECT_EQ(names(body.graph->nodes()), names(body.args));
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::subgraph_test

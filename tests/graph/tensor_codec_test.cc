@@ -7,8 +7,7 @@
 
 #include "proto/tensor.pb.h"
 
-namespace tutti {
-namespace {
+namespace tutti::tensor_codec_test {
 
 using tensorflow::TensorProto;
 
@@ -160,5 +159,4 @@ TEST(ShapeCodec, RoundTrips) {
   EXPECT_FALSE(decode_shape(proto).ok());
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::tensor_codec_test

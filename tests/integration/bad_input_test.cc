@@ -16,8 +16,7 @@
 #include "tutti/ops/state.h"
 #include "tutti/runtime/local_session.h"
 
-namespace tutti {
-namespace {
+namespace tutti::bad_input_test {
 
 // GraphDefs are written by hand here: field 1 of GraphDef is a node; of a node, 1 is its name, 2 its op, 3 an input.
 std::string field(int number, const std::string& bytes) {
@@ -285,5 +284,4 @@ TEST(BadInput, StateIsNotSharedByNameAlone) {
   EXPECT_NE(session.run({}, {one})[0].flat<float>()[0], first);
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::bad_input_test

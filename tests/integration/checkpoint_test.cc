@@ -12,8 +12,7 @@
 #include "tutti/ops/state.h"
 #include "tutti/runtime/local_session.h"
 
-namespace tutti {
-namespace {
+namespace tutti::checkpoint_test {
 
 Output text(Graph& graph, const std::string& value) { return constant(graph, Tensor::scalar(value)); }
 Output texts(Graph& graph, const std::vector<std::string>& values) {
@@ -73,5 +72,4 @@ TEST(Checkpoints, AHangingDiskHoldsUpNobodyElse) {
   EXPECT_TRUE(local_file_system().exists(directory.file("model.index")));
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::checkpoint_test

@@ -21,8 +21,7 @@
 #include "tutti/ops/math.h"
 #include "tutti/ops/op_table.h"
 
-namespace tutti {
-namespace {
+namespace tutti::cluster_abuse_test {
 
 using namespace std::chrono_literals;
 using test::http2_call;
@@ -36,7 +35,7 @@ struct Answer {
   Payload payload;
 };
 
-class ClusterAbuseTest : public testing::Test {
+class ClusterAbuseTest : public ::testing::Test {
  protected:
   ClusterAbuseTest() : cluster_(0, 1, {"--threads=2"}) {
     cluster_.start_all();
@@ -310,5 +309,4 @@ TEST_F(ClusterAbuseTest, MessagesThatAreNone) {
   expect_memory_back(before, 64 * kMiB);
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::cluster_abuse_test

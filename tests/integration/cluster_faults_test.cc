@@ -21,8 +21,7 @@
 #include "tutti/ops/op_table.h"
 #include "tutti/ops/state.h"
 
-namespace tutti {
-namespace {
+namespace tutti::cluster_faults_test {
 
 using namespace std::chrono_literals;
 using SteadyClock = std::chrono::steady_clock;
@@ -208,7 +207,7 @@ struct Worst {
   Calls::Ended stopped;
 };
 
-class FaultsTest : public testing::Test {
+class FaultsTest : public ::testing::Test {
  protected:
   FaultsTest() : cluster_(1, 2, {"--threads=2"}) {}
 
@@ -389,5 +388,4 @@ TEST_F(FaultsTest, NothingIsLeftOfKilledProcesses) {
   EXPECT_EQ(shared_memory_files(), files);
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::cluster_faults_test

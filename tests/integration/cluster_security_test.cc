@@ -12,14 +12,13 @@
 #include "tutti/ops/op_table.h"
 #include "tutti/ops/state.h"
 
-namespace tutti {
-namespace {
+namespace tutti::cluster_security_test {
 
 using namespace std::chrono_literals;
 
 constexpr const char* kToken = "a secret of this cluster, 16 bytes or more";
 
-class ClusterSecurityTest : public testing::Test {
+class ClusterSecurityTest : public ::testing::Test {
  protected:
   ClusterSecurityTest() : cluster_(1, 1, {"--ca=" + file("ca.pem"), "--join-token-file=" + file("token")}) {
     make_certificates(directory_.path());
@@ -166,5 +165,4 @@ TEST_F(ClusterSecurityTest, OpenToTheNetworkOnlyWithSecurity) {
   EXPECT_NE(closed.wait_for_line("listening on"), "") << closed.output();
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::cluster_security_test

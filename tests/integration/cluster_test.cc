@@ -15,8 +15,7 @@
 #include "tutti/ops/op_table.h"
 #include "tutti/ops/state.h"
 
-namespace tutti {
-namespace {
+namespace tutti::cluster_test {
 
 using namespace std::chrono_literals;
 
@@ -385,5 +384,4 @@ TEST(ClusterTest, ResetClearsTheVariablesAndEndsSessions) {
   EXPECT_EQ(next->try_run({}, {*again.count}).status().code(), Code::kFailedPrecondition);
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::cluster_test

@@ -15,8 +15,7 @@
 #include "tutti/ops/state.h"
 #include "tutti/runtime/local_session.h"
 
-namespace tutti {
-namespace {
+namespace tutti::concurrency_test {
 
 int stress_factor() {
   const char* text = std::getenv("TUTTI_STRESS");
@@ -92,7 +91,7 @@ TEST(Concurrency, AResourceVariableIsNeverTorn) {
   expect_never_torn(graph, w, add_one, global_variables_initializer(graph));
 }
 
-class RefVariable : public testing::TestWithParam<bool> {};
+class RefVariable : public ::testing::TestWithParam<bool> {};
 
 TEST_P(RefVariable, IsNeverTorn) {
   Graph graph(builtin_ops());
@@ -103,7 +102,6 @@ TEST_P(RefVariable, IsNeverTorn) {
       add_op(graph, "AssignAdd", {ref, ones(graph, DType::kFloat, {kElements})}, {{"use_locking", GetParam()}});
   expect_never_torn(graph, identity(ref), add_one, init);
 }
-INSTANTIATE_TEST_SUITE_P(UseLocking, RefVariable, testing::Bool());
+INSTANTIATE_TEST_SUITE_P(UseLocking, RefVariable, ::testing::Bool());
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::concurrency_test

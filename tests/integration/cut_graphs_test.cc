@@ -14,8 +14,7 @@
 #include "tutti/optim/sgd.h"
 #include "tutti/runtime/local_session.h"
 
-namespace tutti {
-namespace {
+namespace tutti::cut_graphs_test {
 
 using testing::CutCluster;
 
@@ -543,5 +542,4 @@ TEST(CutDrawnGraphsTest, GiveWhatTheyGiveInOnePiece) {
   EXPECT_GT(crossings, 1000);
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::cut_graphs_test

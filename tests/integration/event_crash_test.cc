@@ -4,8 +4,7 @@
 #include "tests/io/event_support.h"
 #include "tests/support/child_process.h"
 
-namespace tutti {
-namespace {
+namespace tutti::event_crash_test {
 
 TEST(EventCrash, FlushedEventsSurviveAKill) {
   TempDirectory directory;
@@ -30,5 +29,4 @@ TEST(EventCrash, FlushedEventsSurviveAKill) {
   }
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::event_crash_test

@@ -16,8 +16,7 @@
 #include "tutti/ops/state.h"
 #include "tutti/runtime/local_session.h"
 
-namespace tutti {
-namespace {
+namespace tutti::functions_test {
 
 using testing::GraphEvaluator;
 
@@ -205,5 +204,4 @@ TEST_F(FunctionsTest, EndlessRecursionIsAnError) {
   EXPECT_EQ(session.run({}, {other})[0].scalar<double>(), 6);
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::functions_test

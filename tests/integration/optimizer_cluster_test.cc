@@ -24,8 +24,7 @@
 #include "tutti/runtime/local_session.h"
 #include "tutti/strategies/replica_device_setter.h"
 
-namespace tutti {
-namespace {
+namespace tutti::optimizer_cluster_test {
 
 using Values = std::map<std::string, std::vector<double>>;
 using MakeOptimizer = std::function<std::unique_ptr<Optimizer>(const Var& global_step)>;
@@ -168,5 +167,4 @@ TEST_F(OptimizerClusterTest, SlotsAreOnTheTaskOfTheirVariable) {
   EXPECT_THROW(session->run({}, {wrong}), Error);
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::optimizer_cluster_test

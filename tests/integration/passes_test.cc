@@ -12,8 +12,7 @@
 #include "tutti/ops/state.h"
 #include "tutti/runtime/local_session.h"
 
-namespace tutti {
-namespace {
+namespace tutti::passes_test {
 
 SessionOptions with_passes(PassOptions passes) {
   SessionOptions options;
@@ -53,7 +52,7 @@ std::vector<std::string> ops_run(LocalSession& session, const Feeds& feeds, cons
   return ops;
 }
 
-class RandomGraph : public testing::TestWithParam<int> {};
+class RandomGraph : public ::testing::TestWithParam<int> {};
 
 TEST_P(RandomGraph, IsTheSameWithAndWithoutPasses) {
   std::mt19937 random(GetParam());
@@ -98,7 +97,7 @@ TEST_P(RandomGraph, IsTheSameWithAndWithoutPasses) {
     }
   }
 }
-INSTANTIATE_TEST_SUITE_P(Seeds, RandomGraph, testing::Range(0, 60));
+INSTANTIATE_TEST_SUITE_P(Seeds, RandomGraph, ::testing::Range(0, 60));
 
 TEST(Passes, ADenseLayerIsOneNode) {
   std::mt19937 random(1);
@@ -147,5 +146,4 @@ TEST(Passes, AReadOfAVariableIsNeverOptimisedAway) {
   EXPECT_EQ(out[1].scalar<float>(), 6.0f);
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::passes_test

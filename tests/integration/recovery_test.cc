@@ -15,8 +15,7 @@
 #include "tests/integration/process_cluster.h"
 #include "tutti/core/strings.h"
 
-namespace tutti {
-namespace {
+namespace tutti::recovery_test {
 
 constexpr std::chrono::seconds kLimit(180);
 constexpr int kWorkers = 2;
@@ -166,5 +165,4 @@ TEST(Recovery, AsynchronousTrainingGoesOn) { survive({}); }
 
 TEST(Recovery, SynchronousTrainingGoesOn) { survive({"--is_sync"}); }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::recovery_test

@@ -27,8 +27,7 @@
 #include "tutti/train/monitored_training_session.h"
 #include "tutti/train/sync_replicas_hook.h"
 
-namespace tutti {
-namespace {
+namespace tutti::replicas_test {
 
 using namespace std::chrono_literals;
 
@@ -725,5 +724,4 @@ TEST(StrictReplicasClusterTest, Closing) {
   EXPECT_TRUE(bitwise_equal(chief.session->run({}, {chief.sync.claim()})[0], Tensor::vector<std::int64_t>({0, 0})));
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::replicas_test

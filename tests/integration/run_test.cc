@@ -17,8 +17,7 @@
 #include "tests/integration/process_cluster.h"
 #include "tutti/core/strings.h"
 
-namespace tutti {
-namespace {
+namespace tutti::run_test {
 
 constexpr std::chrono::seconds kLimit(60);
 
@@ -64,7 +63,7 @@ bool port_is_open(int port) {
   return open;
 }
 
-class RunTest : public testing::Test {
+class RunTest : public ::testing::Test {
  protected:
   void TearDown() override {
     EXPECT_TRUE(eventually([&] { return processes().empty(); })) << "processes are left";
@@ -298,5 +297,4 @@ TEST_F(RunTest, ArgumentsAreTheProgramsOwn) {
   EXPECT_EQ(job.output(), "[worker 0] <--ps=><--workers><-x><a b><>\n");
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::run_test

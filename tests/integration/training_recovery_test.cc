@@ -23,8 +23,7 @@
 #include "tutti/train/global_step.h"
 #include "tutti/train/monitored_training_session.h"
 
-namespace tutti {
-namespace {
+namespace tutti::training_recovery_test {
 
 using namespace std::chrono_literals;
 
@@ -153,7 +152,7 @@ std::int64_t newest_step(const std::string& directory) {
   return std::stoll(path.substr(path.rfind('-') + 1));
 }
 
-struct TrainingRecovery : testing::Test {
+struct TrainingRecovery : ::testing::Test {
   TrainingRecovery() : cluster(2, 2) { cluster.start_all(); }
   void restart(const std::string& job, int index) {
     cluster.child(job, index).send(SIGKILL);
@@ -257,5 +256,4 @@ TEST_F(TrainingRecovery, ANewChiefGoesOnWhereTheLastOneSaved) {
   EXPECT_EQ(end.w, 10 + 0.5f * static_cast<float>(end.step));
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::training_recovery_test

@@ -10,8 +10,7 @@
 #include "tutti/io/table_reader.h"
 #include "tutti/io/table_writer.h"
 
-namespace tutti {
-namespace {
+namespace tutti::bundle_damage_test {
 
 using tensorflow::BundleEntryProto;
 using tensorflow::BundleHeaderProto;
@@ -238,5 +237,4 @@ TEST_F(DamagedBundles, RandomDamage) {
   }
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::bundle_damage_test

@@ -6,8 +6,7 @@
 #include "tutti/io/merge_bundles.h"
 #include "tutti/io/slice_file.h"
 
-namespace tutti {
-namespace {
+namespace tutti::bundle_fault_test {
 
 using testing::patterned;
 
@@ -174,5 +173,4 @@ TEST_F(FaultyBundles, ReadFails) {
   EXPECT_HAS(status.message(), prefix_ + ".data-00000-of-00001");
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::bundle_fault_test

@@ -6,8 +6,7 @@
 #include "tutti/io/bundle_writer.h"
 #include "tutti/io/table_reader.h"
 
-namespace tutti {
-namespace {
+namespace tutti::bundle_test {
 
 using testing::from_hex;
 using testing::patterned;
@@ -176,5 +175,4 @@ TEST_F(Bundles, ManyTensors) {
   for (int i : {0, 1, 9'999, 19'999}) EXPECT_EQ(in->read(str_cat("scope/layer_", i))->scalar<std::int32_t>(), i);
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::bundle_test

@@ -4,8 +4,7 @@
 
 #include "tests/core/temp_directory.h"
 
-namespace tutti {
-namespace {
+namespace tutti::checkpoint_state_test {
 
 TEST(CheckpointState, TextIsTensorFlows) {
   const CheckpointState state{.model_checkpoint_path = "model.ckpt-2",
@@ -89,5 +88,4 @@ TEST(CheckpointState, ReplacingIsOneStep) {
   ADD_FAILURE() << "it never succeeds";
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::checkpoint_state_test

@@ -5,8 +5,7 @@
 #include <random>
 #include <string>
 
-namespace tutti {
-namespace {
+namespace tutti::crc32c_test {
 
 // Bit by bit, from the polynomial.
 std::uint32_t slow_crc(std::string_view bytes) {
@@ -40,5 +39,4 @@ TEST(Crc32c, AllLengthsAndSplits) {
   }
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::crc32c_test

@@ -6,8 +6,7 @@
 #include "tutti/io/internal/coding.h"
 #include "tutti/io/record_writer.h"
 
-namespace tutti {
-namespace {
+namespace tutti::event_reader_test {
 
 using testing::slurp;
 using testing::spill;
@@ -155,5 +154,4 @@ TEST_F(EventReaderTest, FilesInOrder) {
   EXPECT_EQ(EventReader::open(fs_, directory_.file("none")).status().code(), Code::kNotFound);
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::event_reader_test

@@ -10,8 +10,7 @@
 #include "tests/io/event_support.h"
 #include "tutti/io/summary_values.h"
 
-namespace tutti {
-namespace {
+namespace tutti::event_writer_test {
 
 using testing::events_of;
 using testing::scalar_summary;
@@ -355,5 +354,4 @@ TEST_F(EventWriterTest, NoPlaceForAFile) {
   EXPECT_HAS(status.message(), logdir_);
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::event_writer_test

@@ -2,8 +2,7 @@
 
 #include "tests/io/io_support.h"
 
-namespace tutti {
-namespace {
+namespace tutti::glob_test {
 
 using testing::spill;
 
@@ -52,5 +51,4 @@ TEST(Glob, Paths) {
   EXPECT_EQ(glob(fs, ""), Paths{});
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::glob_test

@@ -5,8 +5,7 @@
 #include <limits>
 #include <random>
 
-namespace tutti {
-namespace {
+namespace tutti::histogram_test {
 
 constexpr double kLargest = std::numeric_limits<double>::max();
 
@@ -62,5 +61,4 @@ TEST(Histogram, EveryValueIsCountedOnceUnderItsLimit) {
   EXPECT_EQ(total, static_cast<double>(values.size()));
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::histogram_test

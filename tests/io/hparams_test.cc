@@ -6,8 +6,7 @@
 #include "proto/summary.pb.h"
 #include "tests/io/io_support.h"
 
-namespace tutti {
-namespace {
+namespace tutti::hparams_test {
 
 namespace messages = tensorboard::hparams;
 
@@ -71,5 +70,4 @@ TEST(HParams, BadInput) {
   EXPECT_EQ(code(hparams_experiment_summary({}, {{.tag = "\xff"}}, 0)), Code::kInvalidArgument);
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::hparams_test

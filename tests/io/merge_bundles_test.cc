@@ -4,8 +4,7 @@
 #include "tutti/io/bundle_reader.h"
 #include "tutti/io/bundle_writer.h"
 
-namespace tutti {
-namespace {
+namespace tutti::merge_bundles_test {
 
 using testing::patterned;
 
@@ -91,5 +90,4 @@ TEST_F(Merging, Refused) {
   ASSERT_OK(merge_bundles(fs_, std::vector<std::string>{part(0), part(7)}, target_, {.allow_missing = true}));
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::merge_bundles_test

@@ -7,8 +7,7 @@
 #include <random>
 #include <vector>
 
-namespace tutti {
-namespace {
+namespace tutti::png_test {
 
 using Bytes = std::vector<std::uint8_t>;
 
@@ -99,5 +98,4 @@ TEST(Png, RefusesWhatIsNoImage) {
   EXPECT_EQ(encode_png(std::int64_t{1} << 31, 1, 1, pixels).status().code(), Code::kInvalidArgument);
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::png_test

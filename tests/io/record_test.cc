@@ -6,8 +6,7 @@
 #include "tutti/io/record_reader.h"
 #include "tutti/io/record_writer.h"
 
-namespace tutti {
-namespace {
+namespace tutti::record_test {
 
 using testing::from_hex;
 using testing::slurp;
@@ -168,5 +167,4 @@ TEST_F(Records, NoFile) {
   EXPECT_EQ(read(&back).code(), Code::kNotFound);
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::record_test

@@ -2,8 +2,7 @@
 
 #include "tests/io/io_support.h"
 
-namespace tutti {
-namespace {
+namespace tutti::slice_file_test {
 
 using testing::from_hex;
 using testing::patterned;
@@ -113,5 +112,4 @@ TEST_F(SliceFiles, DamageIsFound) {
   }
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::slice_file_test

@@ -4,8 +4,7 @@
 
 #include "proto/summary.pb.h"
 
-namespace tutti {
-namespace {
+namespace tutti::summary_test {
 
 tensorflow::Summary parse(const std::string& bytes) {
   tensorflow::Summary summary;
@@ -69,5 +68,4 @@ TEST(SummaryBuilder, MergesAndFindsTagsTwice) {
   EXPECT_EQ(parse(merged.bytes()).value_size(), 3);
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::summary_test

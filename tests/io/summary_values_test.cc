@@ -4,8 +4,7 @@
 #include "tests/io/io_support.h"
 #include "tutti/io/summary.h"
 
-namespace tutti {
-namespace {
+namespace tutti::summary_values_test {
 
 TEST(SummaryValues, EveryKind) {
   SummaryBuilder builder;
@@ -77,5 +76,4 @@ TEST(SummaryValues, Damaged) {
   EXPECT_HAS(status.message(), "uneven");
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::summary_values_test

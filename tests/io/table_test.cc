@@ -12,8 +12,7 @@
 #include "tutti/io/table_reader.h"
 #include "tutti/io/table_writer.h"
 
-namespace tutti {
-namespace {
+namespace tutti::table_test {
 
 using testing::from_hex;
 using testing::slurp;
@@ -219,5 +218,4 @@ TEST_F(HostileTables, Handles) {
   EXPECT_EQ(read().status().code(), Code::kDataLoss);
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::table_test

@@ -6,8 +6,7 @@
 #include "tutti/io/internal/slice_codec.h"
 #include "tutti/io/internal/slice_copy.h"
 
-namespace tutti {
-namespace {
+namespace tutti::tensor_slice_test {
 
 using testing::from_hex;
 using testing::patterned;
@@ -166,5 +165,4 @@ TEST_F(Assembly, AllocatesNoMoreThanIsStored) {
   EXPECT_EQ(huge.status().code(), Code::kDataLoss);
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::tensor_slice_test

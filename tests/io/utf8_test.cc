@@ -4,8 +4,7 @@
 
 #include <string>
 
-namespace tutti {
-namespace {
+namespace tutti::utf8_test {
 
 TEST(Utf8, Good) {
   for (const std::string text : {"", "plain", "\xc3\xa9", "\xe2\x82\xac", "\xf0\x9f\x98\x80", "\xed\x9f\xbf",
@@ -23,5 +22,4 @@ TEST(Utf8, Bad) {
   }
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::utf8_test

@@ -6,8 +6,7 @@
 #include <cstring>
 #include <vector>
 
-namespace tutti {
-namespace {
+namespace tutti::wav_test {
 
 template <typename T>
 T at(const std::string& bytes, std::size_t offset) {
@@ -43,5 +42,4 @@ TEST(Wav, Refuses) {
   EXPECT_EQ(encode_wav(4e9, 2, samples).status().code(), Code::kInvalidArgument);
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::wav_test

@@ -2,8 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace tutti {
-namespace {
+namespace tutti::kernel_test {
 
 class TestScope : public StepScope {
  public:
@@ -86,5 +85,4 @@ TEST(KernelFrom, RunsTheFunction) {
   EXPECT_FALSE((*kernel)->may_block());
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::kernel_test

@@ -4,8 +4,7 @@
 
 #include "tests/support/kernel_runner.h"
 
-namespace tutti {
-namespace {
+namespace tutti::accumulator_ops_test {
 
 using testing::KernelRunner;
 using testing::value_of;
@@ -99,5 +98,4 @@ TEST_P(SparseAccumulatorOps, RowsByIndex) {
 
 INSTANTIATE_TEST_SUITE_P(Forms, SparseAccumulatorOps, ::testing::Values(false));
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::accumulator_ops_test

@@ -9,8 +9,7 @@
 #include "tutti/ops/op_evaluator.h"
 #include "tutti/ops/op_table.h"
 
-namespace tutti {
-namespace {
+namespace tutti::array_ops_test {
 
 using Ints32 = std::vector<std::int32_t>;
 
@@ -531,5 +530,4 @@ TEST(ArrayOps, InferredShapesUseWhatIsKnown) {
   EXPECT_EQ(range(graph, 2, 11, 4).shape(), (PartialShape{3}));
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::array_ops_test

@@ -7,8 +7,7 @@
 #include "tutti/ops/op_evaluator.h"
 #include "tutti/ops/op_table.h"
 
-namespace tutti {
-namespace {
+namespace tutti::block_ops_test {
 
 Result<std::vector<Tensor>> try_op(const std::string& op, const std::vector<Tensor>& inputs,
                                    const AttrMap& attrs = {}) {
@@ -70,5 +69,4 @@ TEST(BlockOps, Refusals) {
   expect_refused(try_op("DepthToSpace", {counted({1, 4, 1, 1})}, {{"block_size", 2}, {"data_format", "NCHW"}}), "NHWC");
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::block_ops_test

@@ -10,8 +10,7 @@
 #include "tutti/ops/builders.h"
 #include "tutti/ops/op_evaluator.h"
 
-namespace tutti {
-namespace {
+namespace tutti::boundary_ops_test {
 
 using testing::KernelRunner;
 using testing::value_of;
@@ -164,5 +163,4 @@ TEST_F(CutEdges, AbortsAndWrongTypesAreErrors) {
   EXPECT_EQ(recv(DType::kInt32)->status().code(), Code::kInternal);
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::boundary_ops_test

@@ -2,8 +2,7 @@
 
 #include "tests/support/kernel_runner.h"
 
-namespace tutti {
-namespace {
+namespace tutti::collective_ops_test {
 
 using testing::value_of;
 
@@ -41,5 +40,4 @@ TEST(CollectiveOps, ALargerGroupIsRefusedWithAHint) {
   EXPECT_EQ(runner.run("none", "CollectiveReduce", none, {value_of(kValues)})->status().code(), Code::kInvalidArgument);
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::collective_ops_test

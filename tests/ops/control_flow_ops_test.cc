@@ -4,8 +4,7 @@
 #include "tutti/ops/array.h"
 #include "tutti/ops/builders.h"
 
-namespace tutti {
-namespace {
+namespace tutti::control_flow_ops_test {
 
 using testing::KernelRunner;
 using testing::value_of;
@@ -65,5 +64,4 @@ TEST(ControlFlowOps, MergeShapesForgetWhatDiffers) {
   EXPECT_FALSE(add_op(graph, "Merge", {a, c})->output_shape(0).has_rank());
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::control_flow_ops_test

@@ -11,8 +11,7 @@
 #include "tutti/ops/op_evaluator.h"
 #include "tutti/ops/op_table.h"
 
-namespace tutti {
-namespace {
+namespace tutti::conv_ops_test {
 
 using List = std::vector<std::int64_t>;
 
@@ -250,5 +249,4 @@ TEST(NnBuilders, WindowsMakeTheirNodes) {
   EXPECT_THROW(nn::max_pool(y, {2, 2}, {.dilations = {2, 2}}), Error);
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::conv_ops_test

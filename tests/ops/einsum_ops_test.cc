@@ -10,8 +10,7 @@
 #include "tutti/ops/op_evaluator.h"
 #include "tutti/ops/op_table.h"
 
-namespace tutti {
-namespace {
+namespace tutti::einsum_ops_test {
 
 Result<std::vector<Tensor>> try_einsum(const std::string& equation, const std::vector<Tensor>& inputs) {
   return evaluate_op(*builtin_ops(), "Einsum", {{"equation", equation}, {"N", static_cast<int>(inputs.size())}},
@@ -135,5 +134,4 @@ TEST(Einsum, Refusals) {
   expect_refused(try_einsum("ab,cd->ac", {huge, flat}), "");
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::einsum_ops_test

@@ -11,8 +11,7 @@
 #include "tutti/ops/op_table.h"
 #include "tutti/ops/segments.h"
 
-namespace tutti {
-namespace {
+namespace tutti::embedding_test {
 
 using Doubles = std::vector<double>;
 
@@ -144,5 +143,4 @@ TEST_F(EmbeddingTest, SegmentBuilders) {
 
 TEST_F(EmbeddingTest, ATableWithoutPartsIsRefused) { EXPECT_THROW(EmbeddingTable(std::vector<Var>()), Error); }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::embedding_test

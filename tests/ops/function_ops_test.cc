@@ -15,8 +15,7 @@
 #include "tutti/ops/op_table.h"
 #include "tutti/ops/state.h"
 
-namespace tutti {
-namespace {
+namespace tutti::function_ops_test {
 
 using testing::GraphEvaluator;
 using testing::to_doubles;
@@ -885,5 +884,4 @@ TEST_F(VariablesInsideTest, EffectsRunThoughNothingReadsThem) {
   EXPECT_EQ(eval(count.read()), Doubles{1});
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::function_ops_test

@@ -14,8 +14,7 @@
 #include "tutti/ops/builders.h"
 #include "tutti/ops/op_table.h"
 
-namespace tutti::testing {
-namespace {
+namespace tutti::testing::gradient_table_test {
 
 // Their gradients need functions of a library: tests/ops/function_ops_test.cc.
 const std::set<std::string> kNeedFunctions = {"If",
@@ -210,5 +209,4 @@ TEST(GradientTable, SamplesAreOfRowsWithGradients) {
   }
 }
 
-}  // namespace
-}  // namespace tutti::testing
+}  // namespace tutti::testing::gradient_table_test

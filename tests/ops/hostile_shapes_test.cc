@@ -12,8 +12,7 @@
 #include "tutti/ops/op_evaluator.h"
 #include "tutti/ops/op_table.h"
 
-namespace tutti {
-namespace {
+namespace tutti::hostile_shapes_test {
 
 using Types = std::vector<DType>;
 using Shapes = std::vector<PartialShape>;
@@ -233,5 +232,4 @@ TEST(HostileShapes, AKeyIsParsedOnce) {
        {"ParseExampleV2", {texts({""}), texts({}), texts({"a", "b"}), texts({}), texts({})}, attrs, Shape{0, 2}}});
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::hostile_shapes_test

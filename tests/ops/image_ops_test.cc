@@ -6,8 +6,7 @@
 
 #include "tests/support/kernel_runner.h"
 
-namespace tutti {
-namespace {
+namespace tutti::image_ops_test {
 
 using testing::KernelRunner;
 using testing::value_of;
@@ -78,5 +77,4 @@ TEST_F(ImageOps, PaddedSuppressionIsBounded) {
   EXPECT_TRUE(bitwise_equal(padded->tensor(), Tensor::vector<std::int32_t>({0, 0, 0})));
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::image_ops_test

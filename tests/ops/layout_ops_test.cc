@@ -10,8 +10,7 @@
 #include "tutti/ops/op_evaluator.h"
 #include "tutti/ops/op_table.h"
 
-namespace tutti {
-namespace {
+namespace tutti::layout_ops_test {
 
 Result<std::vector<Tensor>> try_op(const std::string& op, const std::vector<Tensor>& inputs,
                                    const AttrMap& attrs = {}) {
@@ -177,5 +176,4 @@ TEST(Patches, Refusals) {
   expect_refused(try_op("ExtractImagePatches", {kMatrix}, attrs({1, 2, 2, 1})), "");
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::layout_ops_test

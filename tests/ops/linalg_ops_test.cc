@@ -12,8 +12,7 @@
 #include "tutti/ops/op_evaluator.h"
 #include "tutti/ops/op_table.h"
 
-namespace tutti {
-namespace {
+namespace tutti::linalg_ops_test {
 
 Result<std::vector<Tensor>> try_op(const std::string& op, const std::vector<Tensor>& inputs) {
   return evaluate_op(*builtin_ops(), op, {}, inputs);
@@ -108,5 +107,4 @@ TEST(LayoutBuilders, MakeTheirOps) {
   EXPECT_TRUE(equals(matrix_triangular_solve(two, two), Tensor::of<double>({1, 1}, {1})));
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::linalg_ops_test

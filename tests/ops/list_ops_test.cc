@@ -4,8 +4,7 @@
 
 #include "tests/support/kernel_runner.h"
 
-namespace tutti {
-namespace {
+namespace tutti::list_ops_test {
 
 using testing::KernelRunner;
 using testing::value_of;
@@ -178,5 +177,4 @@ TEST_F(ListOps, TensorArraySplit) {
   expect_fails("TensorArrayReadV3", {{"dtype", DType::kInt32}}, {handle, i32(0), flow}, "requested dtype int32");
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::list_ops_test

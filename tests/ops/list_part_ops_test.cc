@@ -5,8 +5,7 @@
 
 #include "tests/support/kernel_runner.h"
 
-namespace tutti {
-namespace {
+namespace tutti::list_part_ops_test {
 
 using testing::KernelRunner;
 using testing::value_of;
@@ -75,5 +74,4 @@ TEST_F(ListPartOps, RefusesWhatIsNoList) {
   expect_fails("TensorListConcatLists", floats_, {list, nothing}, "Incompatible shapes");
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::list_part_ops_test

@@ -11,8 +11,7 @@
 #include "tutti/ops/op_evaluator.h"
 #include "tutti/ops/op_table.h"
 
-namespace tutti {
-namespace {
+namespace tutti::math_ops_test {
 
 Result<std::vector<Tensor>> evaluate(const std::string& op, const std::vector<Tensor>& inputs, AttrMap attrs = {}) {
   return evaluate_op(*builtin_ops(), op, std::move(attrs), inputs);
@@ -143,5 +142,4 @@ TEST(MathBuilders, MistakesThrow) {
   EXPECT_THROW(add(x, cast(x, DType::kInt32)), Error);
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::math_ops_test

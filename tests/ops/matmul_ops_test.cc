@@ -5,8 +5,7 @@
 #include "tutti/ops/op_evaluator.h"
 #include "tutti/ops/op_table.h"
 
-namespace tutti {
-namespace {
+namespace tutti::matmul_ops_test {
 
 Result<std::vector<Tensor>> evaluate(const std::string& op, const std::vector<Tensor>& inputs, AttrMap attrs = {}) {
   return evaluate_op(*builtin_ops(), op, std::move(attrs), inputs);
@@ -119,5 +118,4 @@ TEST(SparseMatMul, Refusals) {
   refused(at(0, 0), one, {std::int64_t{1} << 62, 3}, b, {});
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::matmul_ops_test

@@ -9,8 +9,7 @@
 #include "tutti/ops/op_evaluator.h"
 #include "tutti/ops/op_table.h"
 
-namespace tutti {
-namespace {
+namespace tutti::nn_ops_test {
 
 Result<std::vector<Tensor>> evaluate(const std::string& op, const std::vector<Tensor>& inputs, AttrMap attrs = {}) {
   return evaluate_op(*builtin_ops(), op, std::move(attrs), inputs);
@@ -103,5 +102,4 @@ TEST(NnBuilders, LossesAgree) {
   for (int i = 0; i < 2; ++i) EXPECT_NEAR(a.data<double>()[i], b.data<double>()[i], 1e-14);
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::nn_ops_test

@@ -14,8 +14,7 @@
 #include "tutti/ops/op_evaluator.h"
 #include "tutti/ops/op_table.h"
 
-namespace tutti {
-namespace {
+namespace tutti::op_agreement_test {
 
 using Shapes = std::vector<Shape>;
 
@@ -358,7 +357,7 @@ std::vector<DType> dtypes_of(const OpTable& table, const OpDef& op) {
   return dtypes;
 }
 
-class OpAgreement : public testing::TestWithParam<std::string> {};
+class OpAgreement : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(OpAgreement, WithReference) {
   std::shared_ptr<const OpTable> table = builtin_ops();
@@ -371,7 +370,7 @@ TEST_P(OpAgreement, WithReference) {
                   static_cast<unsigned>(std::hash<std::string>()(op->name) % 1000));
     for (int round = 0; round < 24; ++round) {
       check_case(*table, *op, dtype, make_case(*op, dtype, round, random));
-      if (testing::Test::HasFatalFailure()) return;
+      if (::testing::Test::HasFatalFailure()) return;
     }
   }
 }
@@ -384,7 +383,7 @@ std::vector<std::string> ops_with_reference() {
   return names;
 }
 
-INSTANTIATE_TEST_SUITE_P(Table, OpAgreement, testing::ValuesIn(ops_with_reference()),
+INSTANTIATE_TEST_SUITE_P(Table, OpAgreement, ::testing::ValuesIn(ops_with_reference()),
                          [](const auto& info) { return info.param; });
 
 TEST(OpAgreementCast, EveryPairOfTypes) {
@@ -401,5 +400,4 @@ TEST(OpAgreementCast, EveryPairOfTypes) {
   }
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::op_agreement_test

@@ -2,8 +2,7 @@
 
 #include "tutti/ops/op_evaluator.h"
 
-namespace tutti {
-namespace {
+namespace tutti::optional_ops_test {
 
 Result<std::vector<Tensor>> evaluate(std::string_view op, const std::vector<Tensor>& inputs, AttrMap attrs = {}) {
   return evaluate_op(*builtin_ops(), op, std::move(attrs), inputs);
@@ -59,5 +58,4 @@ TEST(Optional, OtherVariantsAreRefused) {
   EXPECT_EQ(vector.code(), Code::kInvalidArgument);
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::optional_ops_test

@@ -8,8 +8,7 @@
 #include "tutti/ops/math.h"
 #include "tutti/ops/op_table.h"
 
-namespace tutti {
-namespace {
+namespace tutti::partitioned_variable_test {
 
 using Doubles = std::vector<double>;
 
@@ -194,5 +193,4 @@ TEST(Partitioners, AxisSize) {
   EXPECT_THROW(variable_axis_size_partitioner({}), Error);
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::partitioned_variable_test

@@ -4,8 +4,7 @@
 
 #include "tests/support/kernel_runner.h"
 
-namespace tutti {
-namespace {
+namespace tutti::queue_ops_test {
 
 using testing::KernelRunner;
 using testing::value_of;
@@ -129,5 +128,4 @@ TEST_F(QueueOps, BadNodes) {
   EXPECT_EQ(wrong->status().code(), Code::kInvalidArgument);
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::queue_ops_test

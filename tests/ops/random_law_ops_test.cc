@@ -11,8 +11,7 @@
 #include "tutti/ops/op_table.h"
 #include "tutti/ops/state.h"
 
-namespace tutti {
-namespace {
+namespace tutti::random_law_ops_test {
 
 class RandomLawTest : public ::testing::Test {
  protected:
@@ -141,5 +140,4 @@ TEST_F(RandomLawTest, SizesFromAHostileSender) {
   refused("StatelessRandomUniform", {longs({2}), placeholder_with_default(longs({1, 2, 3}), {})});
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::random_law_ops_test

@@ -9,8 +9,7 @@
 #include "tests/support/kernel_runner.h"
 #include "tutti/kernels/cpu/philox.h"
 
-namespace tutti {
-namespace {
+namespace tutti::random_ops_test {
 
 using testing::KernelRunner;
 using testing::value_of;
@@ -157,5 +156,4 @@ TEST(RandomOps, BadArguments) {
             invalid_argument("Need minval < maxval, got 5 >= 5"));
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::random_ops_test

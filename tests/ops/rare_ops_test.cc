@@ -6,8 +6,7 @@
 #include "tutti/ops/builders.h"
 #include "tutti/ops/op_evaluator.h"
 
-namespace tutti {
-namespace {
+namespace tutti::rare_ops_test {
 
 using Ints = std::vector<std::int32_t>;
 
@@ -109,5 +108,4 @@ TEST(Overflow, IsAnError) {
   }
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::rare_ops_test

@@ -6,8 +6,7 @@
 #include "tutti/ops/op_evaluator.h"
 #include "tutti/ops/op_table.h"
 
-namespace tutti {
-namespace {
+namespace tutti::recurrent_ops_test {
 
 Result<std::vector<Tensor>> evaluate(const std::string& op, const std::vector<Tensor>& inputs, AttrMap attrs = {}) {
   return evaluate_op(*builtin_ops(), op, std::move(attrs), inputs);
@@ -111,5 +110,4 @@ TEST(DecompositionOps, QrOfNothingIsTheIdentity) {
   expect_refused("Qr", {filled({3}, 0)}, "2");
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::recurrent_ops_test

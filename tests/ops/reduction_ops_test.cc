@@ -7,8 +7,7 @@
 #include "tutti/ops/op_evaluator.h"
 #include "tutti/ops/op_table.h"
 
-namespace tutti {
-namespace {
+namespace tutti::reduction_ops_test {
 
 Result<std::vector<Tensor>> evaluate(const std::string& op, const std::vector<Tensor>& inputs, AttrMap attrs = {}) {
   return evaluate_op(*builtin_ops(), op, std::move(attrs), inputs);
@@ -77,5 +76,4 @@ TEST(ReductionOps, FirstIndexWinsTies) {
   EXPECT_TRUE(bitwise_equal(got, Tensor::vector<std::int64_t>({1, 0})));
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::reduction_ops_test

@@ -6,8 +6,7 @@
 
 #include "tests/support/kernel_runner.h"
 
-namespace tutti {
-namespace {
+namespace tutti::shard_ops_test {
 
 using testing::KernelRunner;
 using testing::value_of;
@@ -161,5 +160,4 @@ TEST_F(ShardOps, ConditionalAccumulatorsInTheLedger) {
   EXPECT_EQ(ledger(), (std::vector<std::string>{"unknown c 1 0 0", "w c 1 1 0"}));
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::shard_ops_test

@@ -9,8 +9,7 @@
 #include "tutti/ops/op_table.h"
 #include "tutti/ops/sparse.h"
 
-namespace tutti {
-namespace {
+namespace tutti::sparse_ops_test {
 
 constexpr std::int64_t kHuge = std::numeric_limits<std::int64_t>::max();
 
@@ -127,5 +126,4 @@ TEST_F(SparseOpsTest, Builders) {
             (Doubles{14, 5, 0}));
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::sparse_ops_test

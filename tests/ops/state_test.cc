@@ -8,8 +8,7 @@
 #include "tutti/ops/builders.h"
 #include "tutti/ops/random.h"
 
-namespace tutti {
-namespace {
+namespace tutti::state_test {
 
 TEST(State, VariablesAreNamedAsTensorFlowDoes) {
   Graph graph(builtin_ops());
@@ -128,5 +127,4 @@ TEST(ArrayBuilders, GroupRunsAfterItsNodes) {
   EXPECT_EQ(both->op_name(), "NoOp");
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::state_test

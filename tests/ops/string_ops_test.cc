@@ -7,8 +7,7 @@
 #include "tutti/ops/builders.h"
 #include "tutti/ops/op_evaluator.h"
 
-namespace tutti {
-namespace {
+namespace tutti::string_ops_test {
 
 using Strings = std::vector<std::string>;
 
@@ -161,5 +160,4 @@ TEST(PrintOps, PrintV2AppendsToFilesOfTheTask) {
   EXPECT_TRUE(local_file_system().remove(path).ok());
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::string_ops_test

@@ -6,8 +6,7 @@
 #include "tests/support/kernel_runner.h"
 #include "tutti/core/file_system.h"
 
-namespace tutti {
-namespace {
+namespace tutti::table_ops_test {
 
 using testing::KernelRunner;
 using testing::value_of;
@@ -100,5 +99,4 @@ TEST_F(TableOps, FilledFromAFile) {
   EXPECT_EQ(look(columns, "beta"), 20);
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::table_ops_test

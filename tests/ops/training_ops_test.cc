@@ -11,8 +11,7 @@
 #include "tutti/ops/op_evaluator.h"
 #include "tutti/ops/op_table.h"
 
-namespace tutti {
-namespace {
+namespace tutti::training_ops_test {
 
 using State = std::map<std::string, double>;  // one element of everything, by the op's input names
 
@@ -436,5 +435,4 @@ TEST(TrainingOps, Refusals) {
   EXPECT_TRUE(run_apply(op, {}, DType::kFloat, {var}, {lr, grad}).ok());
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::training_ops_test

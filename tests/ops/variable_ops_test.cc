@@ -5,8 +5,7 @@
 #include "tests/support/kernel_runner.h"
 #include "tutti/kernels/resources/variable.h"
 
-namespace tutti {
-namespace {
+namespace tutti::variable_ops_test {
 
 using testing::KernelRunner;
 using testing::value_of;
@@ -270,5 +269,4 @@ TEST_F(ResourceVariableOps, StringVariables) {
   expect_is(read(v, DType::kString), Tensor::vector<std::string>({"a", "z"}));
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::variable_ops_test

@@ -10,8 +10,7 @@
 #include "tutti/ops/op_evaluator.h"
 #include "tutti/ops/op_table.h"
 
-namespace tutti {
-namespace {
+namespace tutti::volume_ops_test {
 
 using List = std::vector<std::int64_t>;
 
@@ -121,5 +120,4 @@ TEST(Volumes, Refusals) {
   expect_refused(try_op("Dilation2D", {image, Tensor(DType::kFloat, {0, 2, 2})}, dilation), "");
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::volume_ops_test

@@ -2,8 +2,7 @@
 
 #include "tests/optim/optimizer_fixture.h"
 
-namespace tutti {
-namespace {
+namespace tutti::adadelta_test {
 
 class AdadeltaTest : public testing::OptimizerFixture {};
 
@@ -26,5 +25,4 @@ TEST_F(AdadeltaTest, Sparse) {
   expect_sparse(optimizer, rule, {0, 0});
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::adadelta_test

@@ -2,8 +2,7 @@
 
 #include "tests/optim/optimizer_fixture.h"
 
-namespace tutti {
-namespace {
+namespace tutti::adagrad_da_test {
 
 class AdagradDATest : public testing::OptimizerFixture {
  protected:
@@ -38,5 +37,4 @@ TEST_F(AdagradDATest, TheAccumulatorMustStartPositive) {
   EXPECT_THROW(AdagradDA(0.1, step_, {.initial_gradient_squared_accumulator_value = 0}), Error);
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::adagrad_da_test

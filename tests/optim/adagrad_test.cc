@@ -2,8 +2,7 @@
 
 #include "tests/optim/optimizer_fixture.h"
 
-namespace tutti {
-namespace {
+namespace tutti::adagrad_test {
 
 class AdagradTest : public testing::OptimizerFixture {};
 
@@ -22,5 +21,4 @@ TEST_F(AdagradTest, Sparse) {
   expect_sparse(optimizer, rule, {0.5});
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::adagrad_test

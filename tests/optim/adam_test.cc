@@ -2,8 +2,7 @@
 
 #include "tests/optim/optimizer_fixture.h"
 
-namespace tutti {
-namespace {
+namespace tutti::adam_test {
 
 class AdamTest : public testing::OptimizerFixture {};
 
@@ -72,5 +71,4 @@ TEST_F(AdamTest, PowersAreUpdatedAfterTheVariables) {
   expect_near(value_of(optimizer.slots()[1]), {0.95 * 0.95});
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::adam_test

@@ -2,8 +2,7 @@
 
 #include "tests/optim/optimizer_fixture.h"
 
-namespace tutti {
-namespace {
+namespace tutti::adamax_test {
 
 class AdamaxTest : public testing::OptimizerFixture {};
 
@@ -27,5 +26,4 @@ TEST_F(AdamaxTest, Sparse) {
   expect_sparse(optimizer, rule, {0, 0, 0});
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::adamax_test

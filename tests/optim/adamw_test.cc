@@ -2,8 +2,7 @@
 
 #include "tests/optim/optimizer_fixture.h"
 
-namespace tutti {
-namespace {
+namespace tutti::adamw_test {
 
 class AdamWTest : public testing::OptimizerFixture {};
 
@@ -52,5 +51,4 @@ TEST_F(AdamWTest, SomeDoNotDecay) {
   expect_dense(optimizer, adam, {0, 0, 0});
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::adamw_test

@@ -2,8 +2,7 @@
 
 #include "tests/optim/optimizer_fixture.h"
 
-namespace tutti {
-namespace {
+namespace tutti::amsgrad_test {
 
 class AMSGradTest : public testing::OptimizerFixture {};
 
@@ -30,5 +29,4 @@ TEST_F(AMSGradTest, SparseMovesEveryRow) {
   expect_sparse(optimizer, rule, {0, 0, 0, 0}, /*lazy=*/false);
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::amsgrad_test

@@ -4,8 +4,7 @@
 #include "tutti/ops/builders.h"
 #include "tutti/optim/sgd.h"
 
-namespace tutti {
-namespace {
+namespace tutti::clipping_test {
 
 using testing::Doubles;
 
@@ -92,5 +91,4 @@ TEST_F(ClippingTest, RowsByValue) {
   EXPECT_FALSE(clipped[1].gradient);
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::clipping_test

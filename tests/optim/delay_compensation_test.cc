@@ -8,8 +8,7 @@
 #include "tutti/optim/momentum.h"
 #include "tutti/optim/sgd.h"
 
-namespace tutti {
-namespace {
+namespace tutti::delay_compensation_test {
 
 using testing::Doubles;
 
@@ -177,5 +176,4 @@ TEST_F(DelayCompensationTest, APushBeforeAnyPullFails) {
   EXPECT_THROW(optimizer.pull({}), Error);
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::delay_compensation_test

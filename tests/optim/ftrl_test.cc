@@ -2,8 +2,7 @@
 
 #include "tests/optim/optimizer_fixture.h"
 
-namespace tutti {
-namespace {
+namespace tutti::ftrl_test {
 
 class FtrlTest : public testing::OptimizerFixture {};
 
@@ -29,5 +28,4 @@ TEST_F(FtrlTest, Sparse) {
   expect_sparse(optimizer, rule, {0.1, 0});
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::ftrl_test

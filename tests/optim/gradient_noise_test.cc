@@ -2,8 +2,7 @@
 
 #include "tests/optim/optimizer_fixture.h"
 
-namespace tutti {
-namespace {
+namespace tutti::gradient_noise_test {
 
 using testing::Doubles;
 
@@ -71,5 +70,4 @@ TEST_F(GradientNoiseTest, EveryVariableHasItsOwnAndRowsStayRows) {
   EXPECT_THROW(add_gradient_noise({{zero, a}}, step, {.eta = -1}), Error);
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::gradient_noise_test

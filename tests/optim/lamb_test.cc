@@ -4,8 +4,7 @@
 #include "tests/optim/optimizer_fixture.h"
 #include "tutti/ops/partitioned_variable.h"
 
-namespace tutti {
-namespace {
+namespace tutti::lamb_test {
 
 using testing::Doubles;
 using testing::norm;
@@ -75,5 +74,4 @@ TEST_F(LAMBTest, RepeatedRowsAreSummed) {
   expect_rows(optimizer, [&](Doubles& w, const Doubles& g) { reference.step(w, g); });
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::lamb_test

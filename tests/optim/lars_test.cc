@@ -3,8 +3,7 @@
 #include "tests/optim/layer_reference.h"
 #include "tests/optim/optimizer_fixture.h"
 
-namespace tutti {
-namespace {
+namespace tutti::lars_test {
 
 using testing::Doubles;
 using testing::norm;
@@ -72,5 +71,4 @@ TEST_F(LARSTest, RepeatedRowsAreSummed) {
   expect_rows(optimizer, [&](Doubles& w, const Doubles& g) { reference.step(w, g); });
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::lars_test

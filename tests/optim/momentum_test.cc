@@ -2,8 +2,7 @@
 
 #include "tests/optim/optimizer_fixture.h"
 
-namespace tutti {
-namespace {
+namespace tutti::momentum_test {
 
 class MomentumTest : public testing::OptimizerFixture {};
 
@@ -37,5 +36,4 @@ TEST_F(MomentumTest, NesterovSparse) {
   expect_sparse(optimizer, nesterov, {0});
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::momentum_test

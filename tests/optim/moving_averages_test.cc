@@ -3,8 +3,7 @@
 #include "tests/optim/optimizer_fixture.h"
 #include "tutti/ops/partitioned_variable.h"
 
-namespace tutti {
-namespace {
+namespace tutti::moving_averages_test {
 
 using testing::Doubles;
 
@@ -142,5 +141,4 @@ TEST_F(MovingAveragesTest, Refusals) {
   EXPECT_THROW(averages.apply_to_values({placeholder(graph_, DType::kDouble)}), Error);
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::moving_averages_test

@@ -2,8 +2,7 @@
 
 #include "tests/optim/optimizer_fixture.h"
 
-namespace tutti {
-namespace {
+namespace tutti::nadam_test {
 
 class NadamTest : public testing::OptimizerFixture {};
 
@@ -43,5 +42,4 @@ TEST_F(NadamTest, Sparse) {
   expect_sparse(optimizer, rule_of_rows, {0, 0, 1, 0}, /*lazy=*/false);
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::nadam_test

@@ -7,8 +7,7 @@
 #include "tutti/optim/momentum.h"
 #include "tutti/optim/sgd.h"
 
-namespace tutti {
-namespace {
+namespace tutti::optimizer_test {
 
 using testing::Doubles;
 
@@ -250,5 +249,4 @@ TEST_F(OptimizerTest, WrappersChangeGradients) {
   EXPECT_EQ(value_of(w), Doubles{3 - 0.5 * 12});
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::optimizer_test

@@ -2,8 +2,7 @@
 
 #include "tests/optim/optimizer_fixture.h"
 
-namespace tutti {
-namespace {
+namespace tutti::proximal_adagrad_test {
 
 class ProximalAdagradTest : public testing::OptimizerFixture {};
 
@@ -26,5 +25,4 @@ TEST_F(ProximalAdagradTest, Sparse) {
   expect_sparse(optimizer, rule, {0.1});
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::proximal_adagrad_test

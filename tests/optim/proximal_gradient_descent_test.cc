@@ -2,8 +2,7 @@
 
 #include "tests/optim/optimizer_fixture.h"
 
-namespace tutti {
-namespace {
+namespace tutti::proximal_gradient_descent_test {
 
 class ProximalGradientDescentTest : public testing::OptimizerFixture {};
 
@@ -24,5 +23,4 @@ TEST_F(ProximalGradientDescentTest, Sparse) {
   expect_sparse(optimizer, rule, {0});
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::proximal_gradient_descent_test

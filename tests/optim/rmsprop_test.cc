@@ -2,8 +2,7 @@
 
 #include "tests/optim/optimizer_fixture.h"
 
-namespace tutti {
-namespace {
+namespace tutti::rmsprop_test {
 
 class RMSPropTest : public testing::OptimizerFixture {};
 
@@ -41,5 +40,4 @@ TEST_F(RMSPropTest, Centered) {
   expect_dense(optimizer, centered_rule, {1, 0, 0});
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::rmsprop_test

@@ -11,8 +11,7 @@
 #include "tutti/ops/op_table.h"
 #include "tutti/optim/sgd.h"
 
-namespace tutti {
-namespace {
+namespace tutti::schedules_test {
 
 class SchedulesTest : public ::testing::Test {
  protected:
@@ -136,5 +135,4 @@ TEST_F(SchedulesTest, DrivesAnOptimizer) {
   }
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::schedules_test

@@ -2,8 +2,7 @@
 
 #include "tests/optim/optimizer_fixture.h"
 
-namespace tutti {
-namespace {
+namespace tutti::sgd_test {
 
 class SGDTest : public testing::OptimizerFixture {};
 
@@ -19,5 +18,4 @@ TEST_F(SGDTest, Sparse) {
   expect_sparse(optimizer, kRule, {});
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::sgd_test

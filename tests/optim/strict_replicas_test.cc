@@ -6,8 +6,7 @@
 #include "tutti/ops/op_table.h"
 #include "tutti/optim/sgd.h"
 
-namespace tutti {
-namespace {
+namespace tutti::strict_replicas_test {
 
 using namespace std::chrono_literals;
 
@@ -63,5 +62,4 @@ TEST_F(StrictReplicasTest, Errors) {
   EXPECT_EQ(code_of([&] { s.apply_gradients({{Gradient(gradient_), *w_}}, *step_); }), Code::kInvalidArgument);
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::strict_replicas_test

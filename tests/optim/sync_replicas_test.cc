@@ -9,8 +9,7 @@
 #include "tutti/ops/op_table.h"
 #include "tutti/optim/sgd.h"
 
-namespace tutti {
-namespace {
+namespace tutti::sync_replicas_test {
 
 class SyncReplicasTest : public ::testing::Test {
  protected:
@@ -93,5 +92,4 @@ TEST_F(SyncReplicasTest, Errors) {
   EXPECT_EQ(code_of([&] { s.apply_gradients({{Gradient(gradient_), *w_}}, *step_); }), Code::kFailedPrecondition);
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::sync_replicas_test

@@ -9,8 +9,7 @@
 #include "tutti/ops/math.h"
 #include "tutti/runtime/local_session.h"
 
-namespace tutti {
-namespace {
+namespace tutti::frame_executor_test {
 
 Output enter(Output value, const std::string& frame, bool constant = false, int parallel = 10) {
   return op1("Enter", {value}, {{"frame_name", frame}, {"is_constant", constant}, {"parallel_iterations", parallel}});
@@ -34,7 +33,7 @@ Output while_less(Graph& graph, Output initial, Output limit, const std::string&
   return op1("Exit", {branch->output(0)});
 }
 
-class FrameExecutorTest : public testing::Test {
+class FrameExecutorTest : public ::testing::Test {
  protected:
   Output scalar(float value) { return constant(graph_, Tensor::scalar(value)); }
   float run(Output fetch, const Feeds& feeds = {}) {
@@ -234,5 +233,4 @@ TEST_F(FrameExecutorTest, ADeadTargetIsNoError) {
   EXPECT_EQ(error_of(graph_, {}, {untaken.node}), "");
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::frame_executor_test

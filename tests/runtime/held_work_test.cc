@@ -5,8 +5,7 @@
 #include <string>
 #include <thread>
 
-namespace tutti {
-namespace {
+namespace tutti::held_work_test {
 
 TEST(HeldWork, NothingIsHeldWithoutOne) {
   EXPECT_FALSE(HeldWork::hold([] {}));
@@ -75,5 +74,4 @@ TEST(HeldWork, WorkMayHoldMore) {
   EXPECT_EQ(done, 1);
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::held_work_test

@@ -9,8 +9,7 @@
 
 #include "tutti/kernels/resources/tensor_list.h"
 
-namespace tutti {
-namespace {
+namespace tutti::local_rendezvous_test {
 
 struct Arrival {
   int calls = 0;
@@ -153,5 +152,4 @@ TEST(LocalRendezvous, AListThatHoldsAnotherTwiceManyTimesOverCountsOnce) {
   EXPECT_TRUE(rendezvous.send("a", value, false).ok());
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::local_rendezvous_test

@@ -13,8 +13,7 @@
 #include "tutti/ops/math.h"
 #include "tutti/ops/state.h"
 
-namespace tutti {
-namespace {
+namespace tutti::local_session_test {
 
 Node* fifo_queue(Graph& graph, const std::string& name, int capacity = -1) {
   return add_op(graph, "FIFOQueueV2", {},
@@ -46,7 +45,7 @@ std::string error_of(Call call) {
 
 #define EXPECT_HAS(text, part) EXPECT_NE((text).find(part), std::string::npos) << text
 
-class LocalSessionTest : public testing::Test {
+class LocalSessionTest : public ::testing::Test {
  protected:
   Graph graph_{builtin_ops()};
 };
@@ -471,5 +470,4 @@ TEST_F(LocalSessionTest, AReferencesReadShowsUpdatesThatItsUserWaitsFor) {
   }
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::local_session_test

@@ -7,8 +7,7 @@
 #include "tutti/ops/math.h"
 #include "tutti/ops/op_table.h"
 
-namespace tutti::internal {
-namespace {
+namespace tutti::internal::received_keys_test {
 
 AttrMap edge(const std::string& name, const std::string& from) {
   return {{"tensor_name", name},
@@ -74,5 +73,4 @@ TEST_F(ReceivedKeysTest, ControlEdgesCount) {
   EXPECT_EQ(unhurried(), (std::vector<bool>{true, true}));
 }
 
-}  // namespace
-}  // namespace tutti::internal
+}  // namespace tutti::internal::received_keys_test

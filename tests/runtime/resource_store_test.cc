@@ -4,8 +4,7 @@
 
 #include "tutti/kernels/resources/variable.h"
 
-namespace tutti {
-namespace {
+namespace tutti::resource_store_test {
 
 void fill(ResourceSlot& slot) {
   slot.get_or_create([] { return std::make_shared<Variable>(DType::kFloat); });
@@ -33,5 +32,4 @@ TEST(LocalResourceStore, ResetEmptiesTheNamedContainersOnly) {
   EXPECT_EQ(store.slot("a", "w")->get(), a->get()) << "a slot stays in its place after a reset";
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::resource_store_test

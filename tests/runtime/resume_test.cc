@@ -5,8 +5,7 @@
 #include <future>
 #include <thread>
 
-namespace tutti::internal {
-namespace {
+namespace tutti::internal::resume_test {
 
 TEST(Resume, RunsGoOnInThePool) {
   ThreadPool pool("resume", 1);
@@ -47,5 +46,4 @@ TEST(Resume, WhatFollowsALongRunGoesToThePool) {
   EXPECT_TRUE(on_pool.get_future().get());
 }
 
-}  // namespace
-}  // namespace tutti::internal
+}  // namespace tutti::internal::resume_test

@@ -2,8 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace tutti {
-namespace {
+namespace tutti::step_stats_test {
 
 TEST(ChromeTrace, HasOneEventANodeAndEscapesNames) {
   StepStats stats;
@@ -17,5 +16,4 @@ TEST(ChromeTrace, HasOneEventANodeAndEscapesNames) {
   EXPECT_NE(json.find(R"("name":"Add","pid":0,"tid":1)"), std::string::npos) << json;
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::step_stats_test

@@ -14,8 +14,7 @@
 #include "tutti/ops/math.h"
 #include "tutti/runtime/local_rendezvous.h"
 
-namespace tutti {
-namespace {
+namespace tutti::task_session_test {
 
 constexpr const char* kDevice = "/job:ps/replica:0/task:3/device:CPU:0";
 
@@ -294,5 +293,4 @@ TEST_F(TaskSessionTest, GivesTheGraphThatItRuns) {
   EXPECT_EQ(folded.num_nodes(), 2);
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::task_session_test

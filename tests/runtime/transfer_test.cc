@@ -15,8 +15,7 @@
 #include "tutti/runtime/executor.h"
 #include "tutti/runtime/local_rendezvous.h"
 
-namespace tutti {
-namespace {
+namespace tutti::transfer_test {
 
 constexpr const char* kDevice = "/job:a/replica:0/task:0/device:CPU:0";
 
@@ -263,5 +262,4 @@ TEST_F(TransferTest, KeysTellLoopsAndIterationsApart) {
   EXPECT_TRUE(places.contains("0:0"));
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::transfer_test

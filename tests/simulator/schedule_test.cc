@@ -4,8 +4,7 @@
 
 #include <cstdlib>
 
-namespace tutti::sim {
-namespace {
+namespace tutti::sim::schedule_test {
 
 // TUTTI_SCHEDULES: how many, for long runs.
 std::uint64_t schedules() {
@@ -40,7 +39,7 @@ TEST(Schedule, TheSameSeedGivesTheSameRun) {
 }
 
 // A simulator that finds nothing must be able to: each mistake is found within some schedules.
-class PlantedBug : public testing::TestWithParam<Planted> {};
+class PlantedBug : public ::testing::TestWithParam<Planted> {};
 
 TEST_P(PlantedBug, IsFound) {
   for (std::uint64_t seed = 1; seed <= 500; ++seed) {
@@ -52,8 +51,7 @@ TEST_P(PlantedBug, IsFound) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, PlantedBug,
-                         testing::Values(Planted::kRepeatsAreServed, Planted::kStepsMixed, Planted::kNoCleanup,
+                         ::testing::Values(Planted::kRepeatsAreServed, Planted::kStepsMixed, Planted::kNoCleanup,
                                          Planted::kSessionsSurviveCrash, Planted::kErrorsUnanswered));
 
-}  // namespace
-}  // namespace tutti::sim
+}  // namespace tutti::sim::schedule_test

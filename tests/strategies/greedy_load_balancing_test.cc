@@ -7,8 +7,7 @@
 
 #include "tests/strategies/strategy_ops.h"
 
-namespace tutti {
-namespace {
+namespace tutti::greedy_load_balancing_test {
 
 NodeSpec variable_of(std::vector<std::int64_t> dims, DType dtype = DType::kFloat) {
   return {.op = "VariableV2", .name = "v", .attrs = {{"dtype", dtype}, {"shape", PartialShape(std::move(dims))}}};
@@ -61,5 +60,4 @@ TEST(GreedyLoadBalancing, BalancesBytesBetterThanRoundRobin) {
   EXPECT_EQ(largest_load(round_robin(2)), 4.0 * 784 * 100 * 4) << "all the large ones on one task";
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::greedy_load_balancing_test

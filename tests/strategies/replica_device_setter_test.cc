@@ -4,8 +4,7 @@
 
 #include "tests/strategies/strategy_ops.h"
 
-namespace tutti {
-namespace {
+namespace tutti::replica_device_setter_test {
 
 class ReplicaDeviceSetterTest : public ::testing::Test {
  protected:
@@ -101,5 +100,4 @@ TEST_F(ReplicaDeviceSetterTest, OpsAndStrategyMayBeGiven) {
   EXPECT_THROW((void)replica_device_setter({.ps_tasks = 1, .ps_device = "nonsense"}), Error);
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::replica_device_setter_test

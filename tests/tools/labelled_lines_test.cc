@@ -2,8 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace tutti::tools {
-namespace {
+namespace tutti::tools::labelled_lines_test {
 
 TEST(LabelledLines, KeepsALineUntilItIsWhole) {
   LabelledLines lines("[w] ");
@@ -57,5 +56,4 @@ TEST(LabelledLines, LabelsAreColouredOnDemand) {
   EXPECT_NE(task_label("ps 1", 1, true), task_label("ps 1", 2, true));
 }
 
-}  // namespace
-}  // namespace tutti::tools
+}  // namespace tutti::tools::labelled_lines_test

@@ -4,8 +4,7 @@
 
 #include <algorithm>
 
-namespace tutti::tools {
-namespace {
+namespace tutti::tools::launch_plan_test {
 
 const LaunchPlace kPlace = {
     .environment = {"PATH=/nowhere:/bin", "HOME=/home/me"}, .tutti = "/opt/tutti/bin/tutti", .cores = 8};
@@ -116,5 +115,4 @@ TEST(LaunchPlan, WhatMakesNoSenseIsSaid) {
   EXPECT_EQ(error(wanted).code(), Code::kInvalidArgument);
 }
 
-}  // namespace
-}  // namespace tutti::tools
+}  // namespace tutti::tools::launch_plan_test

@@ -8,8 +8,7 @@
 #include <cerrno>
 #include <set>
 
-namespace tutti::tools {
-namespace {
+namespace tutti::tools::reserved_ports_test {
 
 sockaddr_in loopback(int port) {
   sockaddr_in address = {};
@@ -86,5 +85,4 @@ TEST(ReservedPorts, AreGivenBack) {
   close(fd);
 }
 
-}  // namespace
-}  // namespace tutti::tools
+}  // namespace tutti::tools::reserved_ports_test

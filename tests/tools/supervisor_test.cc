@@ -4,8 +4,7 @@
 
 #include <csignal>
 
-namespace tutti::tools {
-namespace {
+namespace tutti::tools::supervisor_test {
 
 using std::chrono::milliseconds;
 using Kind = Supervisor::Action::Kind;
@@ -50,7 +49,7 @@ std::vector<std::string> texts(const Supervisor::Actions& actions) {
 
 using Texts = std::vector<std::string>;
 
-class SupervisorTest : public testing::Test {
+class SupervisorTest : public ::testing::Test {
  protected:
   TimePoint now_{};
 };
@@ -276,5 +275,4 @@ TEST(ExitCause, AsShellsSayIt) {
   EXPECT_TRUE(kDone.ok());
 }
 
-}  // namespace
-}  // namespace tutti::tools
+}  // namespace tutti::tools::supervisor_test

@@ -7,8 +7,7 @@
 #include "tests/train/saver_fixture.h"
 #include "tutti/train/checkpoint_reader.h"
 
-namespace tutti {
-namespace {
+namespace tutti::background_save_test {
 
 // A disk that opens no file to write before it is told to.
 class SlowDisk {
@@ -26,7 +25,7 @@ class SlowDisk {
                           }};
 };
 
-class BackgroundSave : public testing::TestWithParam<bool> {
+class BackgroundSave : public ::testing::TestWithParam<bool> {
  protected:
   SaverOptions options(FileSystem* files) const {
     return {.sharded = GetParam(), .save_in_background = true, .files = files};
@@ -140,7 +139,6 @@ TEST_P(BackgroundSave, NothingStaysHeld) {
   EXPECT_FALSE(held.ok());
 }
 
-INSTANTIATE_TEST_SUITE_P(Ways, BackgroundSave, testing::Bool());
+INSTANTIATE_TEST_SUITE_P(Ways, BackgroundSave, ::testing::Bool());
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::background_save_test

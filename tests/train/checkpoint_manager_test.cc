@@ -9,10 +9,9 @@
 
 #include "tests/train/saver_fixture.h"
 
-namespace tutti {
-namespace {
+namespace tutti::checkpoint_manager_test {
 
-class CheckpointManagerTest : public testing::Test {
+class CheckpointManagerTest : public ::testing::Test {
  protected:
   CheckpointManagerOptions options() {
     return {.directory = directory_.file("deep/er"), .max_to_keep = 2, .saver = {.clock = &clock_}};
@@ -224,5 +223,4 @@ TEST_F(SaveInFlight, ThatFailsIsToldOfByTheNextSave) {
   manager.close();
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::checkpoint_manager_test

@@ -7,8 +7,7 @@
 #include "tutti/io/checkpoint_state.h"
 #include "tutti/io/slice_file.h"
 
-namespace tutti {
-namespace {
+namespace tutti::checkpoint_reader_test {
 
 TEST(CheckpointReader, BothFormats) {
   TempDirectory directory;
@@ -49,5 +48,4 @@ TEST(CheckpointReader, DirectoriesNameTheirNewest) {
   EXPECT_EQ(CheckpointReader::open(local_file_system(), directory.file("m-2")).status().code(), Code::kInvalidArgument);
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::checkpoint_reader_test

@@ -7,8 +7,7 @@
 #include "tests/train/train_fixture.h"
 #include "tutti/train/looper_thread.h"
 
-namespace tutti {
-namespace {
+namespace tutti::coordinator_test {
 
 using namespace std::chrono_literals;
 using test::thrown_by;
@@ -153,5 +152,4 @@ TEST(LooperThreadTest, WhatItThrowsStopsTheOthers) {
   EXPECT_EQ(thrown_by([&] { coordinator.join(); }).code(), Code::kAborted);
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::coordinator_test

@@ -3,8 +3,7 @@
 #include "tests/train/train_fixture.h"
 #include "tutti/runtime/local_session.h"
 
-namespace tutti {
-namespace {
+namespace tutti::global_step_test {
 
 using test::thrown_by;
 
@@ -58,5 +57,4 @@ TEST(GlobalStepTest, IsRead) {
   EXPECT_EQ(thrown_by([] { step_value(Tensor::scalar(1.5f)); }).code(), Code::kInvalidArgument);
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::global_step_test

@@ -5,10 +5,9 @@
 #include "tests/train/saver_fixture.h"
 #include "tutti/io/bundle_writer.h"
 
-namespace tutti {
-namespace {
+namespace tutti::init_from_checkpoint_test {
 
-class InitFromCheckpoint : public testing::Test {
+class InitFromCheckpoint : public ::testing::Test {
  protected:
   InitFromCheckpoint() {
     auto writer = BundleWriter::create(local_file_system(), directory_.file("m")).value_or_throw();
@@ -66,5 +65,4 @@ TEST_F(InitFromCheckpoint, Mistakes) {
   EXPECT_EQ(refused({{"old/w", "new/w"}, {"old/v", "new/b"}}), Code::kNotFound);
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::init_from_checkpoint_test

@@ -15,15 +15,14 @@
 #include "tutti/train/hooks/stop_at_step_hook.h"
 #include "tutti/train/queue_runner.h"
 
-namespace tutti {
-namespace {
+namespace tutti::monitored_session_test {
 
 using namespace std::chrono_literals;
 using test::RecordingHook;
 using test::thrown_by;
 using Events = std::vector<std::string>;
 
-struct MonitoredTest : testing::Test {
+struct MonitoredTest : ::testing::Test {
   MonitoredTest() { creator.environment = surroundings.environment(); }
 
   MonitoredSession session(std::vector<Hook> hooks) {
@@ -461,5 +460,4 @@ TEST_F(MonitoredTest, ACancellationEndsSteps) {
   EXPECT_EQ(thrown_by([&] { monitored.run({job.train}); }).code(), Code::kCancelled);
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::monitored_session_test

@@ -9,8 +9,7 @@
 #include "tutti/train/hooks/stop_at_step_hook.h"
 #include "tutti/train/saver.h"
 
-namespace tutti {
-namespace {
+namespace tutti::monitored_training_session_test {
 
 using namespace std::chrono_literals;
 using test::checkpoints_in;
@@ -19,7 +18,7 @@ using test::thrown_by;
 using Steps = std::vector<std::int64_t>;
 using Events = std::vector<std::string>;
 
-struct MonitoredTrainingTest : testing::Test {
+struct MonitoredTrainingTest : ::testing::Test {
   MonitoredTrainingTest() {
     options.environment = surroundings.environment();
     options.checkpoint_dir = directory.path();
@@ -280,5 +279,4 @@ TEST_F(MonitoredTrainingTest, CheckpointsOfAnEarlierRunAreDeletedInTheirTurn) {
   EXPECT_EQ(checkpoints_in(directory.path()), (Steps{2, 3, 4, 5, 6}));
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::monitored_training_session_test

@@ -14,10 +14,9 @@
 #include "tutti/ops/state.h"
 #include "tutti/optim/sgd.h"
 
-namespace tutti {
-namespace {
+namespace tutti::ps_worker_test {
 
-class PSWorkerTest : public testing::Test {
+class PSWorkerTest : public ::testing::Test {
  protected:
   PSWorkerTest() {
     InProcessClusterOptions options{.workers = 2, .ps = 1};
@@ -324,5 +323,4 @@ TEST_F(PSWorkerTest, StartsOnce) {
   EXPECT_THROW(Counter(options(7), 1), Error);  // no such task
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::ps_worker_test

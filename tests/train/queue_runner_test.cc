@@ -9,8 +9,7 @@
 #include "tutti/runtime/local_session.h"
 #include "tutti/train/coordinator.h"
 
-namespace tutti {
-namespace {
+namespace tutti::queue_runner_test {
 
 using test::thrown_by;
 
@@ -128,5 +127,4 @@ TEST(QueueRunnerTest, RefusesWhatIsNoQueue) {
   EXPECT_EQ(thrown_by([&] { QueueRunner(numbers.dequeue, numbers.enqueue); }).code(), Code::kInvalidArgument);
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::queue_runner_test

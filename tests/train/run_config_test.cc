@@ -5,8 +5,7 @@
 
 #include "tests/train/hooks/hook_fixture.h"
 
-namespace tutti {
-namespace {
+namespace tutti::run_config_test {
 
 using test::thrown_by;
 using Steps = std::vector<std::int64_t>;
@@ -116,5 +115,4 @@ TEST(RunConfigTest, EveryOptionHasItsEffect) {
             Code::kInvalidArgument);
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::run_config_test

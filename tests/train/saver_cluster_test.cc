@@ -10,8 +10,7 @@
 #include "tutti/strategies/replica_device_setter.h"
 #include "tutti/train/checkpoint_reader.h"
 
-namespace tutti {
-namespace {
+namespace tutti::saver_cluster_test {
 
 std::unique_ptr<InProcessCluster> start(int ps, FileSystem* files = nullptr) {
   InProcessClusterOptions options{.workers = 1, .ps = ps};
@@ -225,5 +224,4 @@ TEST(SaverCluster, AFullDiskOfOneServer) {
   for (const std::string& name : files_in(directory.path())) EXPECT_EQ(name.find("temp"), std::string::npos) << name;
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::saver_cluster_test

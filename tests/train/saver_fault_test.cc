@@ -8,8 +8,7 @@
 #include "tests/train/saver_fixture.h"
 #include "tutti/train/checkpoint_reader.h"
 
-namespace tutti {
-namespace {
+namespace tutti::saver_fault_test {
 
 bool changes_the_disk(FileOp op) { return op != FileOp::kOpenRead && op != FileOp::kRead; }
 
@@ -63,7 +62,7 @@ void expect_tidy(const std::string& directory, int checkpoints) {
   EXPECT_LE(indices, checkpoints);
 }
 
-class SaverFaults : public testing::TestWithParam<Way> {
+class SaverFaults : public ::testing::TestWithParam<Way> {
  protected:
   SaverOptions options() const {
     return {.max_to_keep = 1, .sharded = GetParam().sharded, .save_in_background = GetParam().background};
@@ -162,16 +161,16 @@ TEST_P(SaverFaults, AlwaysAWholeCheckpoint) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Ways, SaverFaults,
-                         testing::Values(Way{}, Way{.sharded = true, .background = true},
+                         ::testing::Values(Way{}, Way{.sharded = true, .background = true},
                                          Way{.sharded = true, .same_path = true}, Way{.power_loss = true},
                                          Way{.sharded = true, .background = true, .power_loss = true},
                                          Way{.same_path = true, .power_loss = true},
                                          Way{.same_path = true, .silent = true}),
-                         testing::PrintToStringParamName());
+                         ::testing::PrintToStringParamName());
 
 // --- Errors that the process survives ---
 
-class SaverErrors : public testing::Test {
+class SaverErrors : public ::testing::Test {
  protected:
   SaverErrors() {
     session_.run({model_.init});
@@ -333,5 +332,4 @@ TEST_F(SaverErrors, AStateFileThatCannotBeReadIsReplaced) {
   EXPECT_EQ(latest_checkpoint(files_, directory_.path()).value_or_throw(), path);
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::saver_fault_test

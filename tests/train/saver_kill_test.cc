@@ -10,10 +10,9 @@
 #include "tests/train/saver_fixture.h"
 #include "tutti/train/checkpoint_reader.h"
 
-namespace tutti {
-namespace {
+namespace tutti::saver_kill_test {
 
-class SaverKill : public testing::TestWithParam<const char*> {
+class SaverKill : public ::testing::TestWithParam<const char*> {
  protected:
   ChildProcess start(int megabytes) {
     return ChildProcess({SAVE_LOOP, directory_.file("m"), GetParam(), std::to_string(megabytes)});
@@ -85,8 +84,7 @@ TEST_P(SaverKill, AFileThatMayNotGrow) {
   EXPECT_EQ(whole_step(1), before);
 }
 
-INSTANTIATE_TEST_SUITE_P(Ways, SaverKill, testing::Values("single", "sharded", "background"),
+INSTANTIATE_TEST_SUITE_P(Ways, SaverKill, ::testing::Values("single", "sharded", "background"),
                          [](const auto& info) { return std::string(info.param); });
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::saver_kill_test

@@ -9,8 +9,7 @@
 #include "tutti/ops/partitioned_variable.h"
 #include "tutti/train/checkpoint_reader.h"
 
-namespace tutti {
-namespace {
+namespace tutti::saver_test {
 
 // The status of what `call` throws.
 template <typename Call>
@@ -213,7 +212,7 @@ TEST(Saver, BadPaths) {
 }
 
 // Writes a checkpoint of the model's variables, changed by `change`, and restores it: everything must stay.
-class SaverMismatch : public testing::Test {
+class SaverMismatch : public ::testing::Test {
  protected:
   Status restore_changed(const std::string& changed, const std::optional<Tensor>& value) {
     LocalSession session(model_.graph);
@@ -355,5 +354,4 @@ TEST(Saver, PartsOfAnotherWhole) {
                   {"w/part_0", directory.file("m"), "[5,2]", "[4,2]"});
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::saver_test

@@ -6,8 +6,7 @@
 #include "tutti/train/saver.h"
 #include "tutti/train/uninitialized.h"
 
-namespace tutti {
-namespace {
+namespace tutti::scaffold_test {
 
 using test::thrown_by;
 
@@ -104,5 +103,4 @@ TEST(ScaffoldTest, AGraphWithoutVariablesIsReady) {
   EXPECT_EQ(session.run({}, {scaffold.ready_op})[0].num_elements(), 0);
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::scaffold_test

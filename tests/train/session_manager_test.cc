@@ -7,13 +7,12 @@
 #include "tutti/train/saver.h"
 #include "tutti/train/scaffold.h"
 
-namespace tutti {
-namespace {
+namespace tutti::session_manager_test {
 
 using namespace std::chrono_literals;
 using test::thrown_by;
 
-struct ManagerTest : testing::Test {
+struct ManagerTest : ::testing::Test {
   ManagerTest() {
     scaffold.finalize(job.graph);
     options.local_init_op = scaffold.local_init_op;
@@ -185,5 +184,4 @@ TEST_F(ManagerTest, ALostTaskIsWaitedForToo) {
   EXPECT_EQ(surroundings.lines.count("ps:0 is away"), 1);
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::session_manager_test

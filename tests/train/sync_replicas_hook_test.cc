@@ -11,8 +11,7 @@
 #include "tutti/train/hooks/stop_at_step_hook.h"
 #include "tutti/train/monitored_training_session.h"
 
-namespace tutti {
-namespace {
+namespace tutti::sync_replicas_hook_test {
 
 // One worker, its own chief, on one machine: each step takes 0.5 from w, which starts at 10.
 class SyncReplicasHookTest : public ::testing::Test {
@@ -76,5 +75,4 @@ TEST_F(SyncReplicasHookTest, Errors) {
   EXPECT_EQ(code_of([&] { MonitoredTrainingSession(graph_, few); }), Code::kInvalidArgument);
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::sync_replicas_hook_test

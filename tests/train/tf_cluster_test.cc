@@ -13,8 +13,7 @@
 #include "tutti/ops/math.h"
 #include "tutti/ops/op_table.h"
 
-namespace tutti {
-namespace {
+namespace tutti::tf_cluster_test {
 
 bool port_is_open(const std::string& address) {
   const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -146,5 +145,4 @@ TEST(TFCluster, CountsAreChecked) {
   }
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::tf_cluster_test

@@ -6,8 +6,7 @@
 
 #include "call_support.h"
 
-namespace tutti {
-namespace {
+namespace tutti::inproc_channel_test {
 
 using std::chrono::seconds;
 using test::Answer;
@@ -107,5 +106,4 @@ TEST_F(InprocChannelTest, ACallMayDestroyItsChannel) {
   EXPECT_TRUE(done);
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::inproc_channel_test

@@ -6,11 +6,10 @@
 #include "tutti/transport/shm/internal/event_loop.h"
 #include "tutti/transport/shm/internal/loans.h"
 
-namespace tutti::shm {
-namespace {
+namespace tutti::shm::message_sender_test {
 
 // To a peer that reads nothing, through a small ring and without segments.
-class MessageSenderTest : public testing::Test {
+class MessageSenderTest : public ::testing::Test {
  protected:
   MessageSenderTest() {
     int fds[2] = {-1, -1};
@@ -65,5 +64,4 @@ TEST_F(MessageSenderTest, OneThatIsLargerThanTheQueueKeepsNothingElseOut) {
   EXPECT_EQ(reply(4, of_size(2 * kGiB)).code(), Code::kResourceExhausted);
 }
 
-}  // namespace
-}  // namespace tutti::shm
+}  // namespace tutti::shm::message_sender_test

@@ -4,8 +4,7 @@
 
 #include <thread>
 
-namespace tutti::shm {
-namespace {
+namespace tutti::shm::poller_test {
 
 using std::chrono::seconds;
 
@@ -105,5 +104,4 @@ TEST_F(PollerTest, ASingleInputIsNoReasonToLook) {
   EXPECT_EQ(poller_.patience().count(), 0);
 }
 
-}  // namespace
-}  // namespace tutti::shm
+}  // namespace tutti::shm::poller_test

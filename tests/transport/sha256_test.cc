@@ -4,8 +4,7 @@
 
 #include <string>
 
-namespace tutti {
-namespace {
+namespace tutti::sha256_test {
 
 std::string hex(const Digest& digest) {
   std::string text;
@@ -42,5 +41,4 @@ TEST(Sha256Test, ComparesAllBytes) {
   EXPECT_FALSE(same_digest(a, b));
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::sha256_test

@@ -19,8 +19,7 @@
 #include "tutti/transport/shm/internal/ring.h"
 #include "tutti/transport/shm/shm_transport.h"
 
-namespace tutti {
-namespace {
+namespace tutti::shm_hostile_test {
 
 using namespace std::chrono_literals;
 using shm::Joined;
@@ -463,5 +462,4 @@ TEST_F(ShmHostileTest, AClientThatNeverReadsItsReplies) {
   EXPECT_GT(handler_.calls, 1 << 16) << "none before the limit";
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::shm_hostile_test

@@ -17,8 +17,7 @@
 #include "call_support.h"
 #include "tutti/transport/shm/shm_transport.h"
 
-namespace tutti {
-namespace {
+namespace tutti::shm_process_test {
 
 using namespace std::chrono_literals;
 using test::Answer;
@@ -331,5 +330,4 @@ TEST_F(ShmProcessTest, OtherUsersAreRefused) {
   EXPECT_EQ(refused.status().code(), Code::kPermissionDenied) << refused.status().to_string();
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::shm_process_test

@@ -12,8 +12,7 @@
 
 #include "call_support.h"
 
-namespace tutti {
-namespace {
+namespace tutti::shm_transport_test {
 
 using namespace std::chrono_literals;
 using test::Answer;
@@ -677,5 +676,4 @@ TEST_F(ShmTransportTest, SmallValuesAreGivenBackInTime) {
   wait_until([&] { return lent() == before; });
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::shm_transport_test

@@ -2,8 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace tutti {
-namespace {
+namespace tutti::address_test {
 
 TEST(AddressTest, ReadsHostsAndPorts) {
   for (const char* text :
@@ -40,5 +39,4 @@ TEST(TargetTest, IsGrpc) {
   EXPECT_NE(status.message().find("port"), std::string::npos);
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::address_test

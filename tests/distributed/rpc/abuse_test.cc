@@ -21,8 +21,7 @@
 #include "rpc_fixture.h"
 #include "tests/support/threads.h"
 
-namespace tutti::test {
-namespace {
+namespace tutti::test::abuse_test {
 
 std::int64_t resident_bytes() {
   std::ifstream file("/proc/self/statm");
@@ -281,5 +280,4 @@ TEST(Limits, AnswersThatGrpcCannotSay) {
   EXPECT_NE(answer.status.message().find("2214592512 bytes"), std::string::npos) << answer.status.to_string();
 }
 
-}  // namespace
-}  // namespace tutti::test
+}  // namespace tutti::test::abuse_test

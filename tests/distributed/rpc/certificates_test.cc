@@ -10,8 +10,7 @@
 #include "temporary_directory.h"
 #include "tutti/distributed/rpc/internal/task_identity.h"
 
-namespace tutti::test {
-namespace {
+namespace tutti::test::certificates_test {
 
 namespace fs = std::filesystem;
 
@@ -64,5 +63,4 @@ TEST(TaskIdentity, UrisNameTasks) {
   }
 }
 
-}  // namespace
-}  // namespace tutti::test
+}  // namespace tutti::test::certificates_test

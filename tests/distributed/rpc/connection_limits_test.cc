@@ -7,8 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace tutti::rpc_internal {
-namespace {
+namespace tutti::rpc_internal::connection_limits_test {
 
 using Connection = ConnectionLimits::Connection;
 
@@ -78,5 +77,4 @@ TEST(ConnectionLimits, AnswersThatAreNotTakenHoldRequestsBack) {
   EXPECT_TRUE(begun);
 }
 
-}  // namespace
-}  // namespace tutti::rpc_internal
+}  // namespace tutti::rpc_internal::connection_limits_test

@@ -15,8 +15,7 @@
 #include "tests/support/held_ports.h"
 #include "tests/support/threads.h"
 
-namespace tutti::test {
-namespace {
+namespace tutti::test::grpc_transport_test {
 
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
@@ -368,5 +367,4 @@ TEST(GrpcTransport, SeveralServersInOneProcess) {
   }
 }
 
-}  // namespace
-}  // namespace tutti::test
+}  // namespace tutti::test::grpc_transport_test

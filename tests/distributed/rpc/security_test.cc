@@ -16,8 +16,7 @@
 #include "tutti/distributed/rpc/certificates.h"
 #include "tutti/distributed/rpc/internal/call_token.h"
 
-namespace tutti::test {
-namespace {
+namespace tutti::test::security_test {
 
 constexpr char kPs[] = "/job:ps/replica:0/task:0";
 constexpr char kWorker[] = "/job:worker/replica:0/task:1";
@@ -304,5 +303,4 @@ TEST_F(Tls, ServersThatANetworkReachesNeedSecurity) {
   }
 }
 
-}  // namespace
-}  // namespace tutti::test
+}  // namespace tutti::test::security_test

@@ -17,8 +17,7 @@
 #include "tests/support/held_ports.h"
 #include "tests/support/threads.h"
 
-namespace tutti::test {
-namespace {
+namespace tutti::test::shutdown_test {
 
 TEST(Shutdown, StoppingCancelsHandledCalls) {
   std::atomic<int> begun{0};
@@ -214,5 +213,4 @@ TEST(Shutdown, AnySideMayEndUnderCallsInAnyState) {
   EXPECT_LT(count_threads(), before + 20);
 }
 
-}  // namespace
-}  // namespace tutti::test
+}  // namespace tutti::test::shutdown_test

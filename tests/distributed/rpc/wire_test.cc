@@ -7,8 +7,7 @@
 
 #include "tutti/distributed/rpc/internal/call_failure.h"
 
-namespace tutti::rpc_internal {
-namespace {
+namespace tutti::rpc_internal::wire_test {
 
 TEST(Wire, LargePiecesAreNotCopied) {
   auto text = std::make_shared<std::string>(10'000, 'x');
@@ -84,5 +83,4 @@ TEST(Wire, FailuresOfConnectionsNamePeerAndStep) {
   EXPECT_EQ(explain_failure(Status(Code::kUnknown, "Stream removed"), "c", "m").code(), Code::kUnavailable);
 }
 
-}  // namespace
-}  // namespace tutti::rpc_internal
+}  // namespace tutti::rpc_internal::wire_test

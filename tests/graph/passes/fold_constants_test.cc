@@ -4,8 +4,7 @@
 #include "tutti/graph/passes/passes.h"
 #include "tutti/graph/subgraph.h"
 
-namespace tutti {
-namespace {
+namespace tutti::fold_constants_test {
 
 using testing::add;
 using testing::constant;
@@ -140,5 +139,4 @@ TEST_F(FoldConstantsTest, LongChain) {
   EXPECT_EQ(body.graph->num_nodes(), 2);
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::fold_constants_test

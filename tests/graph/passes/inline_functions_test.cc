@@ -6,8 +6,7 @@
 #include "tutti/graph/passes/passes.h"
 #include "tutti/graph/subgraph.h"
 
-namespace tutti {
-namespace {
+namespace tutti::inline_functions_test {
 
 using testing::add;
 using testing::constant;
@@ -206,5 +205,4 @@ TEST_F(InlineTest, LongChainOfCalls) {
   EXPECT_EQ(body.graph->num_nodes(), 2);
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::inline_functions_test

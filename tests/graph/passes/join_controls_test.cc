@@ -7,8 +7,7 @@
 #include "tutti/graph/passes/passes.h"
 #include "tutti/ops/op_table.h"
 
-namespace tutti {
-namespace {
+namespace tutti::join_controls_test {
 
 using Names = std::vector<std::string>;
 
@@ -122,5 +121,4 @@ TEST_F(JoinControlsTest, BodiesWithBranchesStay) {
   EXPECT_EQ(before(last), (Names{"a", "b"}));
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::join_controls_test

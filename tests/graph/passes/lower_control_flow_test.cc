@@ -13,8 +13,7 @@
 #include "tutti/ops/state.h"
 #include "tutti/runtime/local_session.h"
 
-namespace tutti {
-namespace {
+namespace tutti::lower_control_flow_test {
 
 using Values = std::vector<Output>;
 
@@ -373,5 +372,4 @@ TEST_F(LowerDevicesTest, FunctionsThatCallThemselvesEnd) {
   EXPECT_TRUE(ops.contains("Merge"));
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::lower_control_flow_test

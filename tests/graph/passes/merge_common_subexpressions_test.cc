@@ -4,8 +4,7 @@
 #include "tutti/graph/passes/passes.h"
 #include "tutti/graph/subgraph.h"
 
-namespace tutti {
-namespace {
+namespace tutti::merge_common_subexpressions_test {
 
 using testing::add;
 using testing::constant;
@@ -128,5 +127,4 @@ TEST_F(MergeTest, LongChains) {
   EXPECT_TRUE(merges(a.node, b.node));
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::merge_common_subexpressions_test

@@ -5,8 +5,7 @@
 #include "tests/graph/test_ops.h"
 #include "tutti/graph/subgraph.h"
 
-namespace tutti {
-namespace {
+namespace tutti::passes_test {
 
 using testing::add;
 using testing::constant;
@@ -53,5 +52,4 @@ TEST_F(RunPassesTest, EachCanBeOff) {
   EXPECT_EQ(run({.merge_common_subexpressions = false, .fuse = false}).graph->num_nodes(), 7);
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::passes_test

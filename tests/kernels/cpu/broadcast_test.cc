@@ -7,8 +7,7 @@
 
 #include "tutti/kernels/cpu/parallel.h"
 
-namespace tutti::cpu {
-namespace {
+namespace tutti::cpu::broadcast_test {
 
 // Every element of the result, with the positions in both operands, by plain coordinates.
 std::vector<std::array<std::int64_t, 2>> positions(const Shape& out, const Shape& a, const Shape& b) {
@@ -85,5 +84,4 @@ TEST(ParallelFor, CoversTheRangeOnce) {
   }
 }
 
-}  // namespace
-}  // namespace tutti::cpu
+}  // namespace tutti::cpu::broadcast_test

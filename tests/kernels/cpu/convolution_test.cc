@@ -7,8 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace tutti::cpu {
-namespace {
+namespace tutti::cpu::convolution_test {
 
 ConvShape same(std::int64_t batch, std::int64_t size, std::int64_t inputs, std::int64_t outputs, std::int64_t kernel,
                std::int64_t stride = 1) {
@@ -128,5 +127,4 @@ TEST(Convolution, RefusesToAllocateTooMuch) {
   EXPECT_EQ(status.code(), Code::kResourceExhausted) << status.to_string();
 }
 
-}  // namespace
-}  // namespace tutti::cpu
+}  // namespace tutti::cpu::convolution_test

@@ -6,8 +6,7 @@
 #include <random>
 #include <vector>
 
-namespace tutti::cpu {
-namespace {
+namespace tutti::cpu::gemm_test {
 
 template <typename T>
 std::vector<T> random_matrix(std::int64_t n, unsigned seed) {
@@ -88,5 +87,4 @@ TEST(Gemm, Repeats) {
   }
 }
 
-}  // namespace
-}  // namespace tutti::cpu
+}  // namespace tutti::cpu::gemm_test

@@ -5,8 +5,7 @@
 #include <random>
 #include <vector>
 
-namespace tutti::cpu {
-namespace {
+namespace tutti::cpu::row_loops_test {
 
 template <typename T>
 Tensor random_rows(std::int64_t rows, std::int64_t width, std::mt19937& random) {
@@ -95,5 +94,4 @@ TEST(RowLoops, ScatteredOverThreads) {
   EXPECT_NEAR(in, out, 0.5);
 }
 
-}  // namespace
-}  // namespace tutti::cpu
+}  // namespace tutti::cpu::row_loops_test

@@ -9,8 +9,7 @@
 
 #include "tutti/kernels/cpu/elementwise.h"
 
-namespace tutti::cpu {
-namespace {
+namespace tutti::cpu::simd_math_test {
 
 // How many representable numbers lie between a and b.
 template <typename T>
@@ -153,5 +152,4 @@ TEST(SimdMath, TailsStayInside) {
   }
 }
 
-}  // namespace
-}  // namespace tutti::cpu
+}  // namespace tutti::cpu::simd_math_test

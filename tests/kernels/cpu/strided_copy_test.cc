@@ -8,8 +8,7 @@
 
 #include "tutti/core/tensor.h"
 
-namespace tutti::cpu {
-namespace {
+namespace tutti::cpu::strided_copy_test {
 
 struct Loop {
   std::int64_t size, to, from;
@@ -104,5 +103,4 @@ TEST(StridedCopy, LargeCopiesOnSeveralThreads) {
   expect_same<double>({{n, n, 1}, {n, 1, n}}, from, 0, n * n, /*threads=*/3);
 }
 
-}  // namespace
-}  // namespace tutti::cpu
+}  // namespace tutti::cpu::strided_copy_test

@@ -4,8 +4,7 @@
 
 #include <string>
 
-namespace tutti::cpu {
-namespace {
+namespace tutti::cpu::string_hash_test {
 
 // What TensorFlow's StringToHashBucketFast, ...Strong (key 123, 456) and StringToHashBucket give for 2^62 buckets, for
 // texts of lengths at both sides of every case of the algorithms.
@@ -80,5 +79,4 @@ TEST(StringHash, DependsOnTheTextOnly) {
   }
 }
 
-}  // namespace
-}  // namespace tutti::cpu
+}  // namespace tutti::cpu::string_hash_test

@@ -6,8 +6,7 @@
 #include <limits>
 #include <numeric>
 
-namespace tutti::cpu {
-namespace {
+namespace tutti::cpu::tensor_text_test {
 
 Tensor counting(const Shape& shape) {
   Tensor tensor(DType::kInt32, shape);
@@ -52,5 +51,4 @@ TEST(TensorText, Numbers) {
 
 TEST(TensorText, Escapes) { EXPECT_EQ(escaped("a\t'\\\x01\x7f\xc3\xa9\r"), "a\\t\\'\\\\\\001\\177\xc3\xa9\\r"); }
 
-}  // namespace
-}  // namespace tutti::cpu
+}  // namespace tutti::cpu::tensor_text_test

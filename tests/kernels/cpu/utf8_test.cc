@@ -2,8 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace tutti::cpu {
-namespace {
+namespace tutti::cpu::utf8_test {
 
 TEST(Utf8, EveryCodePointComesBack) {
   for (char32_t c = 0; c < 0x110000; ++c) {
@@ -36,5 +35,4 @@ TEST(Utf8, Case) {
   EXPECT_EQ(utf8_upper(""), "");
 }
 
-}  // namespace
-}  // namespace tutti::cpu
+}  // namespace tutti::cpu::utf8_test

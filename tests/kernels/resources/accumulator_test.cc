@@ -10,8 +10,7 @@
 
 #include "tutti/core/borrowed_buffer.h"
 
-namespace tutti {
-namespace {
+namespace tutti::accumulator_test {
 
 struct Answer {
   std::optional<Status> status;
@@ -282,5 +281,4 @@ TEST_F(AccumulatorTest, SparsePartsMustFit) {
   EXPECT_EQ(refused(ids({0}), {1, 1, 2}, shape), "Shape mismatch: expected values rank 2, got 3");
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::accumulator_test

@@ -5,8 +5,7 @@
 #include <optional>
 #include <vector>
 
-namespace tutti {
-namespace {
+namespace tutti::barrier_test {
 
 struct Taken {
   std::optional<Status> status;
@@ -105,5 +104,4 @@ TEST_F(BarrierTest, WaitersEndWhenCancelledOrReset) {
   EXPECT_EQ(reset_one.status->code(), Code::kAborted);
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::barrier_test

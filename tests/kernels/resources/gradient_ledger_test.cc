@@ -5,8 +5,7 @@
 #include "tests/support/kernel_runner.h"
 #include "tutti/kernels/resources/slots.h"
 
-namespace tutti {
-namespace {
+namespace tutti::gradient_ledger_test {
 
 TEST(GradientLedgerTest, CountsByWorkerAndAccumulator) {
   GradientLedger ledger;
@@ -54,5 +53,4 @@ TEST(GradientLedgerTest, OneInEveryContainer) {
   EXPECT_EQ(gradient_ledger_in(*store, "taken").status().code(), Code::kInvalidArgument);
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::gradient_ledger_test

@@ -7,8 +7,7 @@
 #include <thread>
 #include <vector>
 
-namespace tutti {
-namespace {
+namespace tutti::lookup_table_test {
 
 Tensor ints(std::initializer_list<std::int64_t> values) { return Tensor::vector<std::int64_t>(values); }
 Tensor floats(std::initializer_list<float> values) { return Tensor::vector<float>(values); }
@@ -180,5 +179,4 @@ TEST(MutableHashTable, ThreadsShareIt) {
   EXPECT_EQ(table->size(), 900);
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::lookup_table_test

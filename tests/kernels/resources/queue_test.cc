@@ -7,8 +7,7 @@
 #include <thread>
 #include <vector>
 
-namespace tutti {
-namespace {
+namespace tutti::queue_test {
 
 std::shared_ptr<Queue> make_queue(std::int64_t capacity = -1, bool shapes = true) {
   QueueOptions options{.name = "q", .component_types = {DType::kInt32}, .capacity = capacity};
@@ -405,5 +404,4 @@ TEST_F(QueueTest, CancellationRacesWithService) {
   }
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::queue_test

@@ -11,8 +11,7 @@
 #include <thread>
 #include <vector>
 
-namespace tutti {
-namespace {
+namespace tutti::shard_accumulator_test {
 
 struct TakenMean {
   std::optional<Status> status;
@@ -259,5 +258,4 @@ TEST_F(ShardAccumulatorTest, ManyThreadsGiveOneSum) {
   for (std::thread& worker : workers) worker.join();
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::shard_accumulator_test

@@ -6,8 +6,7 @@
 #include <optional>
 #include <string>
 
-namespace tutti {
-namespace {
+namespace tutti::shard_board_test {
 
 using namespace std::chrono_literals;
 
@@ -177,5 +176,4 @@ TEST_F(ShardBoardTest, WithoutAClockLeasesDoNotEnd) {
   EXPECT_EQ(shard(*b, "w1"), -1);
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::shard_board_test

@@ -2,8 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace tutti {
-namespace {
+namespace tutti::stack_test {
 
 TEST(Stack, LastInFirstOut) {
   Stack stack("s", DType::kFloat, -1);
@@ -30,5 +29,4 @@ TEST(Stack, ClosedStackFails) {
   EXPECT_EQ(stack.push(Tensor::scalar(1.0f)), invalid_argument("Stack[s] has already been closed."));
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::stack_test

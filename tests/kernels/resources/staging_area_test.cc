@@ -7,8 +7,7 @@
 #include <thread>
 #include <vector>
 
-namespace tutti {
-namespace {
+namespace tutti::staging_area_test {
 
 TensorTuple number(std::int32_t value) { return {Tensor::scalar(value)}; }
 
@@ -121,5 +120,4 @@ TEST_F(StagingAreaTest, ManyThreadsLoseNothing) {
   EXPECT_EQ(sum.load(), std::int64_t{kThreads} * kEach * (kEach - 1) / 2);
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::staging_area_test

@@ -2,8 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace tutti {
-namespace {
+namespace tutti::tensor_array_test {
 
 TensorArrayOptions floats() { return {.name = "a", .dtype = DType::kFloat}; }
 
@@ -72,5 +71,4 @@ TEST(TensorArray, ClosedArraysFail) {
   expect_fails(array.make_gradient("g").status(), "already been closed");
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::tensor_array_test

@@ -2,8 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace tutti {
-namespace {
+namespace tutti::tensor_list_test {
 
 using List = std::shared_ptr<const TensorList>;
 
@@ -64,5 +63,4 @@ TEST(TensorList, PushingSharesItemsEvenWhenOldListsLive) {
   EXPECT_LE(value.buffer().use_count(), 2 * kItems);
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::tensor_list_test

@@ -7,8 +7,7 @@
 #include <thread>
 #include <vector>
 
-namespace tutti {
-namespace {
+namespace tutti::variable_test {
 
 std::shared_ptr<ResourceSlot> make_slot(const std::string& name) {
   return std::make_shared<ResourceSlot>("localhost", name);
@@ -262,5 +261,4 @@ TEST(VariableUpdate, OverlappingUpdatesDoNotDeadlock) {
   for (const auto& slot : slots) EXPECT_EQ(variable_in(*slot)->read().data<float>()[2], 3.0f * kUpdates);
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::variable_test

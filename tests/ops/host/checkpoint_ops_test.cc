@@ -5,8 +5,7 @@
 #include "tutti/ops/array.h"
 #include "tutti/ops/builders.h"
 
-namespace tutti {
-namespace {
+namespace tutti::checkpoint_ops_test {
 
 class CheckpointOps : public testing::FileOpsFixture {
  protected:
@@ -168,5 +167,4 @@ TEST(CheckpointOpShapes, Rules) {
   EXPECT_THROW(add_op(graph, "MergeV2Checkpoints", {one("a"), one("b")}), Error);
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::checkpoint_ops_test

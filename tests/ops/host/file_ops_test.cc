@@ -3,8 +3,7 @@
 #include "tutti/ops/array.h"
 #include "tutti/ops/builders.h"
 
-namespace tutti {
-namespace {
+namespace tutti::file_ops_test {
 
 class FileOps : public testing::FileOpsFixture {};
 
@@ -69,5 +68,4 @@ TEST(FileOpShapes, Rules) {
   EXPECT_THROW(add_op(graph, "WriteFile", {name, names}), Error);
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::file_ops_test

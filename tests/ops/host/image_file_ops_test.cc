@@ -6,8 +6,7 @@
 #include "tests/ops/host/file_ops_fixture.h"
 #include "tutti/io/images/image_codec.h"
 
-namespace tutti {
-namespace {
+namespace tutti::image_file_ops_test {
 
 class ImageFileOps : public testing::FileOpsFixture {
  protected:
@@ -127,5 +126,4 @@ TEST_F(ImageFileOps, CropsOutsideAreRefused) {
   EXPECT_TRUE(status("DecodeAndCropJpeg", {text(file), Tensor::vector<std::int32_t>({3, 5, 17, 12})}).ok());
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::image_file_ops_test

@@ -6,8 +6,7 @@
 #include "tests/ops/host/file_ops_fixture.h"
 #include "tutti/graph/tensor_bytes.h"
 
-namespace tutti {
-namespace {
+namespace tutti::parse_ops_test {
 
 std::string field(int number, const std::string& bytes) {
   std::string out(1, static_cast<char>(number << 3 | 2));
@@ -138,5 +137,4 @@ TEST_F(ParseOps, Sounds) {
   }
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::parse_ops_test

@@ -5,8 +5,7 @@
 #include "tests/ops/host/file_ops_fixture.h"
 #include "tutti/io/record_writer.h"
 
-namespace tutti {
-namespace {
+namespace tutti::reader_ops_test {
 
 using testing::KernelRun;
 using testing::value_of;
@@ -166,5 +165,4 @@ TEST_F(ReaderOps, WorkMustBeOneString) {
   EXPECT_EQ(start("ReaderReadV2", {make("IdentityReaderV2"), numbers})->status().code(), Code::kInvalidArgument);
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::reader_ops_test

@@ -7,8 +7,7 @@
 #include "tutti/ops/host/image_bytes.h"
 #include "tutti/ops/op_evaluator.h"
 
-namespace tutti {
-namespace {
+namespace tutti::summary_ops_test {
 
 using Bytes = std::vector<std::uint8_t>;
 
@@ -77,5 +76,4 @@ TEST(SummaryOps, MetadataOfGarbage) {
             Code::kInvalidArgument);
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::summary_ops_test

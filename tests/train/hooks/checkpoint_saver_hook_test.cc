@@ -5,8 +5,7 @@
 #include "tests/train/hooks/hook_fixture.h"
 #include "tutti/train/saver.h"
 
-namespace tutti {
-namespace {
+namespace tutti::checkpoint_saver_hook_test {
 
 using namespace std::chrono_literals;
 using test::checkpoints_in;
@@ -141,5 +140,4 @@ TEST_F(CheckpointSaverHookTest, ASaveThatFailsEndsTheJobAndLeavesTheOldOne) {
   EXPECT_EQ(*latest_checkpoint(local_file_system(), directory.path()).value_or_throw(), directory.file("model.ckpt-1"));
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::checkpoint_saver_hook_test

@@ -48,7 +48,7 @@ inline std::vector<std::int64_t> checkpoints_in(const std::string& directory) {
   return steps;
 }
 
-struct HookTest : testing::Test {
+struct HookTest : ::testing::Test {
   HookTest() { creator.environment = surroundings.environment(); }
 
   // A session whose hooks are these.

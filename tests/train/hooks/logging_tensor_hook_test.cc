@@ -2,8 +2,7 @@
 
 #include "tests/train/hooks/hook_fixture.h"
 
-namespace tutti {
-namespace {
+namespace tutti::logging_tensor_hook_test {
 
 using namespace std::chrono_literals;
 using test::thrown_by;
@@ -59,5 +58,4 @@ TEST_F(LoggingTensorHookTest, RefusesBadOptions) {
   }
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::logging_tensor_hook_test

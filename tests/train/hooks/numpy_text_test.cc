@@ -6,8 +6,7 @@
 #include <limits>
 #include <numeric>
 
-namespace tutti {
-namespace {
+namespace tutti::numpy_text_test {
 
 // The texts are numpy 1.26's.
 TEST(NumpyTextTest, Scalars) {
@@ -75,5 +74,4 @@ TEST(NumpyTextTest, OtherTypesAreStillSaid) {
   EXPECT_NE(numpy_text(Tensor(DType::kHalf, Shape{2})).find("half"), std::string::npos);
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::numpy_text_test

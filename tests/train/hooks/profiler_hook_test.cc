@@ -3,8 +3,7 @@
 #include "tests/train/hooks/hook_fixture.h"
 #include "tutti/train/internal/dataflow.h"
 
-namespace tutti {
-namespace {
+namespace tutti::profiler_hook_test {
 
 using namespace std::chrono_literals;
 using ProfilerHookTest = test::HookTest;
@@ -69,5 +68,4 @@ TEST_F(ProfilerHookTest, ByTime) {
             (std::vector<std::string>{"timeline-3.json", "timeline-5.json", "timeline-7.json"}));
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::profiler_hook_test

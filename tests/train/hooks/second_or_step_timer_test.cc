@@ -2,8 +2,7 @@
 
 #include "tests/train/train_fixture.h"
 
-namespace tutti {
-namespace {
+namespace tutti::second_or_step_timer_test {
 
 using namespace std::chrono_literals;
 using test::thrown_by;
@@ -45,5 +44,4 @@ TEST(SecondOrStepTimerTest, CountsSeconds) {
   EXPECT_TRUE(timer.should_trigger_for_step(2, clock.now()));
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::second_or_step_timer_test

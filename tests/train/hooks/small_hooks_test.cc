@@ -10,8 +10,7 @@
 #include "tutti/train/hooks/global_step_waiter_hook.h"
 #include "tutti/train/hooks/nan_tensor_hook.h"
 
-namespace tutti {
-namespace {
+namespace tutti::small_hooks_test {
 
 using namespace std::chrono_literals;
 using test::thrown_by;
@@ -108,5 +107,4 @@ TEST_F(SmallHooksTest, AWaiterEndsWithTheJob) {
   EXPECT_EQ(waiting.get(), cancelled("enough"));
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::small_hooks_test

@@ -2,8 +2,7 @@
 
 #include "tests/train/hooks/hook_fixture.h"
 
-namespace tutti {
-namespace {
+namespace tutti::step_counter_hook_test {
 
 using namespace std::chrono_literals;
 using test::thrown_by;
@@ -35,5 +34,4 @@ TEST_F(StepCounterHookTest, WarnsAboutAStepThatStandsStill) {
   EXPECT_EQ(surroundings.lines.count("stays at 0"), 5);
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::step_counter_hook_test

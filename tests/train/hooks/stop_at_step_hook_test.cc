@@ -2,8 +2,7 @@
 
 #include "tests/train/hooks/hook_fixture.h"
 
-namespace tutti {
-namespace {
+namespace tutti::stop_at_step_hook_test {
 
 using test::thrown_by;
 using StopAtStepHookTest = test::HookTest;
@@ -53,5 +52,4 @@ TEST_F(StopAtStepHookTest, CountsFromTheFirstSessionAlsoAfterARecovery) {
   EXPECT_EQ(more, 3);
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::stop_at_step_hook_test

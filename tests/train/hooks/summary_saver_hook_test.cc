@@ -5,8 +5,7 @@
 #include "tests/train/hooks/hook_fixture.h"
 #include "tutti/ops/builders.h"
 
-namespace tutti {
-namespace {
+namespace tutti::summary_saver_hook_test {
 
 using namespace std::chrono_literals;
 using test::thrown_by;
@@ -106,5 +105,4 @@ TEST_F(SummarySaverHookTest, ADiskThatHasRoomAgainIsWrittenToAgain) {
   EXPECT_TRUE(events.back().ends_with(str_cat("@", last))) << events.back();
 }
 
-}  // namespace
-}  // namespace tutti
+}  // namespace tutti::summary_saver_hook_test
