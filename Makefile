@@ -49,7 +49,7 @@ test: build
 bench: setup
 	@cmake --preset release -DTUTTI_BENCHMARKS=ON >/dev/null
 	@cmake --build build/release
-	@benchmarks/run
+	@$(TEST_ENV) benchmarks/run
 
 interop: build build/interop/cases.done
 	@$(BIN)/interop_runner build/interop/cases

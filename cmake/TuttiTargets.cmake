@@ -46,10 +46,10 @@ function(precompile target owner)
   endif()
 endfunction()
 
-# With TUTTI_UNITY several sources of a library are compiled as one, which makes a clean build much shorter: most of it
-# goes into the same templates over and over. So names in the anonymous namespaces of a folder must differ. The preset
-# clang compiles each source by itself and so proves that it includes what it uses. Sources that Highway includes once
-# for each instruction set always stand alone.
+# With TUTTI_UNITY several sources of a target are compiled as one, which makes a clean build much shorter: most of it
+# goes into the same templates over and over. So names in the anonymous namespaces of a folder must differ; each test has
+# a namespace of its file's name. The preset clang compiles each source by itself and so proves that it includes what it
+# uses. Sources that Highway includes once for each instruction set always stand alone.
 function(compile_together target)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ${TUTTI_UNITY} UNITY_BUILD_BATCH_SIZE 8)
   if(TUTTI_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")

@@ -4,8 +4,8 @@
   session_bench.py --sides tensorflow tensorflow     the same servers on both sides: what the noise is
 
 Prints, for each side and as the ratio of the medians: the round trip of a step without fetches, steps/s of the seed's
-graph of three tasks, tensor throughput between two tasks by size, the servers' CPU time a step by number of tasks, and
-memory of a task at rest.
+graph of three tasks, tensor throughput between two tasks by size (Tutti's over shared memory, then over gRPC), the
+servers' CPU time a step by number of tasks, and memory of a task at rest.
 """
 import argparse
 import os
@@ -32,16 +32,17 @@ GRPC_BUDGET = 1.5  # throughput
 SHM_BUDGET = 3.0
 MEMORY_BUDGET = 30e6  # bytes of a task at rest
 SIZES = [1 << 10, 1 << 15, 1 << 20, 1 << 25, 1 << 30]
-CHAIN_TASKS = [2, 8, 32]
+CHAIN_TASKS = [2, 8, 32, 64]
+TENSORFLOW_TASKS = 8  # the longest chain on its servers, which take a quarter of a gigabyte each
 WARM_STEPS = 20
 
 
 class Side:
     """One kind of servers, with a cluster of one parameter server and `workers` workers."""
 
-    def __init__(self, name, args, workers):
+    def __init__(self, name, args, workers, tutti_flags=""):
         self.name = name
-        self.cluster = Cluster(Options(name, tutti=args.tutti), {"ps": 1, "worker": workers})
+        self.cluster = Cluster(Options(name, tutti=args.tutti, tutti_flags=tutti_flags), {"ps": 1, "worker": workers})
 
     def session(self, graph):
         return tf.Session(self.cluster.target(), graph=graph)
@@ -125,6 +126,9 @@ def own_client_times(sides, kind, graph, fetch, args, initialise=None):
 
 def report(what, values, unit, better, budget=None):
     """One line; `better` is "less" or "more", and the ratio is over 1 where the second side is better."""
+    if len(values) == 1:
+        print(f"{what:<50} {'':>12} {values[0]:12.4g} {unit}", flush=True)
+        return
     first, second = values
     ratio = first / second if better == "less" else second / first
     verdict = "" if budget is None else f", budget {budget:g}x: {'met' if ratio >= budget else 'MISSED'}"
@@ -174,7 +178,7 @@ def transfer_graph(size, count):
         return graph, moving.op, without.op, tf.global_variables_initializer()
 
 
-def throughput(sides, args):
+def throughput(sides, transport, budget, args):
     """Bytes over the time that a step takes longer when it moves them. Small tensors go by many in a step, else their
     time would be lost in the step's own."""
     for size in [s for s in SIZES if s <= args.largest]:
@@ -193,7 +197,7 @@ def throughput(sides, args):
 
         seconds = alternate(sides, measure, args.rounds)
         rates = [size * count / max(s, 1e-9) / 1e9 for s in seconds]
-        report(f"throughput of two tasks, {count} x {size:,} bytes", rates, "GB/s", "more", args.throughput_budget)
+        report(f"{transport}, {count} x {size:,} bytes", rates, "GB/s", "more", budget)
         for sess in sessions:
             sess.close()
             tf.Session.reset(sess.sess_str)
@@ -202,11 +206,14 @@ def throughput(sides, args):
 def cpu_a_step(args):
     """A chain over all tasks: the servers' CPU time a step, and their memory before the first."""
     for tasks in [t for t in CHAIN_TASKS if t <= args.tasks]:
-        sides = [Side(name, args, tasks - 1) for name in args.sides]
+        names = [name for name in args.sides if name == "tutti" or tasks <= TENSORFLOW_TASKS]
+        if not names:
+            continue
+        sides = [Side(name, args, tasks - 1) for name in names]
         try:
             memory = [statistics.median(t.memory_bytes() for t in s.cluster.tasks.values()) / 1e6 for s in sides]
             report(f"memory of a task at rest, {tasks} tasks", memory, "MB", "less")
-            if "tutti" in args.sides and memory[args.sides.index("tutti")] * 1e6 > MEMORY_BUDGET:
+            if "tutti" in names and memory[names.index("tutti")] * 1e6 > MEMORY_BUDGET:
                 print(f"  budget {MEMORY_BUDGET / 1e6:g} MB: MISSED")
             graph = tf.Graph()
             with graph.as_default():
@@ -247,8 +254,6 @@ def main():
     parser.add_argument("--seconds", type=float, default=1.0, help="of a round")
     parser.add_argument("--largest", type=int, default=SIZES[-1], help="bytes of the largest transfer")
     parser.add_argument("--tasks", type=int, default=CHAIN_TASKS[-1], help="of the longest chain")
-    parser.add_argument("--throughput-budget", type=float, default=SHM_BUDGET,
-                        help=f"{SHM_BUDGET:g} where Tutti's tasks use shared memory, {GRPC_BUDGET:g} over gRPC")
     args = parser.parse_args()
     print(f"TensorFlow {tf.__version__} as the client; {args.rounds} rounds of {args.seconds:g} s, medians")
     print(f"{'':<50} {args.sides[0]:>12} {args.sides[1]:>12} {'':<8} ratio (over 1: the second side is better)")
@@ -256,7 +261,10 @@ def main():
     try:
         empty_step(sides, args)
         seed_graph(sides, args)
-        throughput(sides, args)
+        throughput(sides, "shared memory" if "tutti" in args.sides else "loopback", SHM_BUDGET, args)
+        if args.sides[1] == "tutti":
+            sides.append(Side("tutti", args, 2, "--no-shared-memory"))
+            throughput([sides[0], sides[2]], "gRPC", GRPC_BUDGET, args)
     finally:
         for side in sides:
             side.cluster.stop()

@@ -26,14 +26,15 @@ class HarnessError(Exception):
 class Options:
     """How servers and clients are started.
 
-    servers: "tutti", "tensorflow", or "ps=tutti,worker=tensorflow" for a mixed cluster. log_dir: where the servers'
-    output is kept; else it goes with the cluster.
+    servers: "tutti", "tensorflow", or "ps=tutti,worker=tensorflow" for a mixed cluster. tutti_flags: more words for
+    `tutti server`, in one string. log_dir: where the servers' output is kept; else it goes with the cluster.
     """
 
     def __init__(self, servers="tutti", tutti=ROOT / "build/release/bin/tutti", client_python=sys.executable,
-                 server_python=None, log_dir=None):
+                 server_python=None, log_dir=None, tutti_flags=""):
         self.servers = servers
         self.tutti = str(tutti)
+        self.tutti_flags = tutti_flags
         self.client_python = str(client_python)
         self.server_python = str(server_python or client_python)
         self.log_dir = log_dir
@@ -116,7 +117,7 @@ class Task:
 
     def command(self):
         if self.kind == "tutti":
-            start = [self.cluster.options.tutti, "server"]
+            start = [self.cluster.options.tutti, "server", *self.cluster.options.tutti_flags.split()]
         else:
             start = [self.cluster.options.server_python, str(HERE / "tf_server.py")]
         role = ["--job_name", self.job, "--task_index", str(self.index)]
