@@ -86,8 +86,8 @@ def free_ports(count):
 
 
 def quiet_environment():
-    env = dict(os.environ, TF_CPP_MIN_LOG_LEVEL="2", CUDA_VISIBLE_DEVICES="", PYTHONUNBUFFERED="1",
-               TF_ENABLE_ONEDNN_OPTS="0")
+    env = dict(os.environ, TF_CPP_MIN_LOG_LEVEL="2", CUDA_VISIBLE_DEVICES="", PYTHONUNBUFFERED="1")
+    env.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")  # the same sums from run to run; benchmarks set what is fast
     env.pop("TF_CONFIG", None)
     return env
 
