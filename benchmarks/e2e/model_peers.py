@@ -54,7 +54,7 @@ def torch_steps():
         return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(inputs, CLASSES))
 
     def make_resnet50(channels_last, compiled):
-        images, labels = (torch.from_numpy(a) for a in image_batch())
+        images, labels = (torch.from_numpy(a) for a in image_batch(MODEL))
         images = images.permute(0, 3, 1, 2)
         network = resnet50()
         if channels_last:
@@ -116,7 +116,7 @@ def torch_steps():
             return loss
         return step
 
-    if MODEL == "resnet50":
+    if MODEL.startswith("resnet50"):
         yield "eager, channels last", lambda: make_resnet50(True, False)
         yield "eager", lambda: make_resnet50(False, False)
         yield "compiled, channels last", lambda: make_resnet50(True, True)
