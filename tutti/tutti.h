@@ -104,6 +104,7 @@
 #include "tutti/train/init_from_checkpoint.h"
 #include "tutti/train/monitored_training_session.h"
 #include "tutti/train/ps_worker.h"
+#include "tutti/train/run_config.h"
 #include "tutti/train/saver.h"
 #include "tutti/train/scaffold.h"
 #include "tutti/train/sync_replicas_hook.h"

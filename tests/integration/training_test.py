@@ -1,7 +1,9 @@
 """Runs the examples that train on clusters and reads what they print: training_test.py FOLDER WHAT
 
-  training_five_steps   in-graph replication with hooks ends at its step limit, with a checkpoint of that step
-  training_ps_worker    a PSWorker and a TFCluster of a user's: loss falls, the checkpoint is there, both workers end
+  training_five_steps   in-graph replication with hooks ends at its step limit, with a checkpoint of that step; by itself
+                        and under `tutti run`
+  training_ps_worker    a PSWorker and a TFCluster of a user's: loss falls, the checkpoint is there, both workers end;
+                        likewise
   training_flags        distributed_mnist, told by flags instead of TF_CONFIG
   training_optimizers   distributed_mnist's flags for other ways to apply gradients
   training_async        distributed_mnist: every gradient is a step of its own, in turns of both workers
@@ -48,22 +50,30 @@ def check_falling(losses):
         sys.exit(f"the loss went from {first} to {last}")
 
 
+def under_run(folder):
+    return [f"{folder}/tutti", "run", "--ps", "1", "--workers", "2"]
+
+
 def five_steps(folder):
-    with tempfile.TemporaryDirectory() as directory:
-        text = run([f"{folder}/five_steps", "150", directory])
-        check_checkpoint(directory, "model.ckpt-150")
-    if "ended at step 150\n" not in text:
-        sys.exit("it did not end at the limit")
-    check_falling([float(x) for x in re.findall(r"loss = ([0-9.e+-]+)", text)])
+    for start, label in (([], ""), (under_run(folder), "[worker 0] ")):
+        with tempfile.TemporaryDirectory() as directory:
+            text = run([*start, f"{folder}/five_steps", "150", directory])
+            check_checkpoint(directory, "model.ckpt-150")
+        if f"{label}ended at step 150\n" not in text or text.count("ended at step") != 1:
+            sys.exit("it did not end at the limit, once")
+        check_falling([float(x) for x in re.findall(r"loss = ([0-9.e+-]+)", text)])
 
 
 def ps_worker(folder):
-    with tempfile.TemporaryDirectory() as directory:
-        text = run([f"{folder}/ps_worker", "60", f"{directory}/model"])
-        check_checkpoint(directory, "model")
-    if "both workers have ended\n" not in text:
-        sys.exit("it did not end")
-    check_falling([float(x) for x in re.findall(r"worker 0: step \d+, loss ([0-9.]+)", text)])
+    for start, ends in (([], ["both workers have ended\n"]),
+                        (under_run(folder), [f"[worker {i}] this worker has ended\n" for i in (0, 1)])):
+        with tempfile.TemporaryDirectory() as directory:
+            text = run([*start, f"{folder}/ps_worker", "60", f"{directory}/model"])
+            check_checkpoint(directory, "model")
+        for end in ends:
+            if end not in text:
+                sys.exit(f"no line {end!r}")
+        check_falling([float(x) for x in re.findall(r"worker 0: step \d+, loss ([0-9.]+)", text)])
 
 
 def flags(folder):
