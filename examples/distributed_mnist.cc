@@ -23,6 +23,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -53,6 +54,7 @@ struct Flags {
   std::int64_t log_steps = 100;
   std::int64_t digits = 30000;
   bool evaluate = true;
+  bool count_gradients = false;
   bool log_cluster = false;
 };
 
@@ -106,6 +108,9 @@ void add_flags(CLI::App& app, Flags& flags) {
   app.add_option("--log_steps", flags.log_steps, "Steps between lines of progress")->capture_default_str();
   app.add_option("--digits", flags.digits, "Digits to draw, where there are no files of MNIST")->capture_default_str();
   app.add_flag("--evaluate,!--no-evaluate", flags.evaluate, "Whether the chief tests the result");
+  app.add_flag("--count_gradients", flags.count_gradients,
+               "With --is_sync: the chief says how many gradients of each worker counted, and how many came too late")
+      ->needs(sync);
   app.add_flag("--log_cluster", flags.log_cluster, "Say when other tasks come and go");
 }
 
@@ -216,6 +221,22 @@ std::vector<GradientAndVariable> gradients(AnyOptimizer& optimizer, const DigitM
   return add_gradient_noise(pairs, global_step.read(), {.eta = flags.gradient_noise, .seeds = seeds});
 }
 
+std::vector<std::string> parameter_servers(const ClusterSpec& cluster) {
+  std::vector<std::string> devices;
+  const auto tasks = cluster.tasks().find("ps");
+  if (tasks == cluster.tasks().end()) return devices;
+  for (const auto& [index, address] : tasks->second) devices.push_back(str_cat("/job:ps/task:", index));
+  return devices;
+}
+
+// A gradient here is that of one variable.
+void print_counts(const std::vector<GradientRow>& rows) {
+  for (const auto& [worker, counts] : counts_by_worker(rows)) {
+    std::printf("gradients of %s: %lld applied, %lld stale\n", worker.c_str(), static_cast<long long>(counts.applied),
+                static_cast<long long>(counts.stale));
+  }
+}
+
 void train(Server& server, const Place& place, const Flags& flags) {
   Batches batches(training_digits(flags.digits / place.workers, place.number), flags.batch_size,
                   kSeed + static_cast<std::uint64_t>(place.number));
@@ -242,6 +263,9 @@ void train(Server& server, const Place& place, const Flags& flags) {
     step_op = late.apply_gradients(gradients(late, model, global_step, place, flags), global_step);
   }
 
+  std::optional<GradientLedgerReader> ledger;
+  if (flags.count_gradients) ledger.emplace(graph, parameter_servers(place.cluster));
+
   // The chief initialises the variables, or restores them from a checkpoint, and saves them; the others wait for it.
   // When a task is lost, the session waits until it is back and goes on.
   // Workers have nothing to say to each other: one that has ended, or is not there yet, keeps nobody waiting.
@@ -262,11 +286,12 @@ void train(Server& server, const Place& place, const Flags& flags) {
     progress.show(values[1].scalar<std::int64_t>(), values[0].scalar<float>());
   });
 
-  if (place.is_chief()) progress.summarise();
-  if (place.is_chief() && flags.evaluate) {
-    const auto after = server.connect(graph, connection).value_or_throw();
-    std::printf("test accuracy %.1f %%\n", 100 * test_accuracy(*after, model, test_digits()));
-  }
+  if (!place.is_chief()) return;
+  progress.summarise();
+  if (!ledger && !flags.evaluate) return;
+  const auto after = server.connect(graph, connection).value_or_throw();
+  if (ledger) print_counts(ledger->read(*after));
+  if (flags.evaluate) std::printf("test accuracy %.1f %%\n", 100 * test_accuracy(*after, model, test_digits()));
 }
 
 int run(const Flags& flags) {

@@ -90,6 +90,7 @@
 #include "tutti/train/checkpoint_reader.h"
 #include "tutti/train/coordinator.h"
 #include "tutti/train/global_step.h"
+#include "tutti/train/gradient_ledger.h"
 #include "tutti/train/hooks.h"
 #include "tutti/train/hooks/checkpoint_saver_hook.h"
 #include "tutti/train/hooks/feed_fn_hook.h"

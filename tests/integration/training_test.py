@@ -110,18 +110,18 @@ def steps_of(text, worker):
 
 
 def every_gradient(folder, *flags):
-    """The steps that each of two workers was at, one for each of its gradients."""
+    """What was printed, and the steps that each of two workers was at, one for each of its gradients."""
     text = run([f"{folder}/tutti", "run", "--ps", "2", "--workers", "2", f"{folder}/distributed_mnist",
                 f"--train_steps={SHORT_STEPS}", "--log_steps=1", "--digits=4000", "--no-evaluate", *flags])
     reports = [steps_of(text, worker)[0] for worker in (0, 1)]
     for worker, steps in enumerate(reports):
         if not steps or steps != sorted(steps):
             sys.exit(f"worker {worker} was at the steps {steps}")
-    return reports
+    return text, reports
 
 
 def asynchronous(folder):
-    reports = every_gradient(folder)
+    _, reports = every_gradient(folder)
     gradients = sum(map(len, reports))
     # As in TensorFlow a worker may learn of the last step by one more of its own.
     if not SHORT_STEPS <= gradients <= SHORT_STEPS + 2:
@@ -135,7 +135,7 @@ def asynchronous(folder):
 
 
 def synchronous(folder):
-    reports = every_gradient(folder, "--is_sync")
+    text, reports = every_gradient(folder, "--is_sync", "--count_gradients")
     gradients = sum(map(len, reports))
     # The last step ends a worker before it can say so.
     if gradients < 2 * SHORT_STEPS - 1:
@@ -145,6 +145,10 @@ def synchronous(folder):
     seen = [{step for step in steps if step >= both} for steps in reports]
     if len(seen[0] & seen[1]) < len(seen[0] | seen[1]) / 2:
         sys.exit(f"both workers saw only {len(seen[0] & seen[1])} of {len(seen[0] | seen[1])} steps")
+    # Two gradients of each of six variables are a step.
+    applied = re.findall(r"^\[worker 0\] gradients of /job:worker/task:\d: (\d+) applied, \d+ stale$", text, flags=re.MULTILINE)
+    if len(applied) != 2 or sum(map(int, applied)) < 12 * SHORT_STEPS:
+        sys.exit(f"the workers' gradients in {SHORT_STEPS} steps: {applied}")
 
 
 def check_speed(text):
