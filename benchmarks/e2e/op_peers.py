@@ -13,7 +13,7 @@ os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 os.environ["CUDA_VISIBLE_DEVICES"] = ""
 
 import numpy as np  # noqa: E402
-from stepping import serve  # noqa: E402
+from stepping import serve, session_config  # noqa: E402
 
 WEIGHTS = 648010
 ROWS, WIDTH, IDS = 200000, 64, 26 * 1024
@@ -54,9 +54,11 @@ def torch_steps():
         weights.grad = tensor(numbers(WEIGHTS))
         return torch.optim.SGD([weights], 1e-4, momentum=0.9, foreach=True).step
 
-    def sparse_adagrad():
+    def sparse_adagrad(coalesced):
         table = torch.nn.Parameter(tensor(numbers(ROWS, WIDTH)))
         table.grad = torch.sparse_coo_tensor(tensor(ids(ROWS, IDS))[None], tensor(numbers(IDS, WIDTH)), (ROWS, WIDTH))
+        if coalesced:  # else each step does it
+            table.grad = table.grad.coalesce()
         return torch.optim.Adagrad([table], 0.01).step
 
     def gather():
@@ -171,7 +173,7 @@ def torch_steps():
     ways = {
         "adam": {"fused": lambda: adam(fused=True), "foreach": lambda: adam(foreach=True)},
         "momentum": {"foreach": momentum},
-        "sparse_adagrad": {"eager": sparse_adagrad},
+        "sparse_adagrad": {"eager": lambda: sparse_adagrad(False), "eager, coalesced": lambda: sparse_adagrad(True)},
         "gather": {"eager": gather, "compiled": compiled(gather)},
         "embedding_bag": {"eager": embedding_bag},
         "embedding_bag_grad": {"eager": lambda: embedding_bag(True)},
@@ -369,17 +371,18 @@ def tensorflow_steps():
              "max_pool": lambda: pool(raw.MaxPool, "input"), "avg_pool": lambda: pool(raw.AvgPool, "value"),
              "max_pool_grad": max_pool_grad}[OP]
 
-    def session():
+    def session(inter_op_threads):
         tf1 = tf.compat.v1
         with tf.Graph().as_default() as graph:
             tf1.enable_resource_variables()
             op = build()()
             init = tf1.global_variables_initializer()
-            opened = tf1.Session(graph=graph)
+            opened = tf1.Session(graph=graph, config=session_config(tf1, THREADS, inter_op_threads))
             opened.run(init)
             return opened.make_callable(op)
 
-    return {"session, callable": session}
+    return {f"session, callable, {threads} inter-op": lambda threads=threads: session(threads)
+            for threads in sorted({1, THREADS})}
 
 
 if __name__ == "__main__":
