@@ -47,6 +47,7 @@ struct Case {
   std::string op;
   std::string kind;
   int number = 0;
+  bool exact = false;  // all bits of the results are equal
   std::string graph;
   Feeds feeds;
   std::vector<Step> steps;
@@ -71,7 +72,11 @@ Case parse_case(std::string_view& bytes) {
   }
   const auto tensor = [&](const json& index) { return parse_tensor(blobs.at(index.get<std::size_t>())); };
 
-  Case c{.op = j.at("op"), .kind = j.at("kind"), .number = j.at("case"), .graph = std::string(blobs.at(j.at("graph")))};
+  Case c{.op = j.at("op"),
+         .kind = j.at("kind"),
+         .number = j.at("case"),
+         .exact = j.at("exact"),
+         .graph = std::string(blobs.at(j.at("graph")))};
   for (const auto& [name, index] : j.at("feeds").items()) c.feeds.emplace_back(name, tensor(index));
   for (const json& step : j.at("steps")) {
     Step& s = c.steps.emplace_back();
@@ -162,13 +167,13 @@ double distance(const Tensor& got, const Tensor& expected) {
   }
 }
 
-Status compare(const std::string& name, const Tensor& got, const Tensor& expected) {
+Status compare(const std::string& name, const Tensor& got, const Tensor& expected, bool exact = false) {
   if (got.dtype() != expected.dtype() || got.shape() != expected.shape()) {
     return internal_error(name, " is ", dtype_name(got.dtype()), " ", got.shape(), ", expected ",
                           dtype_name(expected.dtype()), " ", expected.shape());
   }
   const double d = distance(got, expected);
-  if (d <= tolerance(expected.dtype())) return {};
+  if (exact ? bitwise_equal(got, expected) : d <= tolerance(expected.dtype())) return {};
   return internal_error(name, " is ", got.to_string(24), ", expected ", expected.to_string(24), ", distance ", d);
 }
 
@@ -192,7 +197,7 @@ Status run_steps(const Case& c, Graph& graph, Session& session) {
     if (step.error != Code::kOk) return expect_error(got.status(), step);
     TUTTI_RETURN_IF_ERROR(got.status());
     for (std::size_t i = 0; i < step.expect.size(); ++i) {
-      TUTTI_RETURN_IF_ERROR(compare(step.fetch[i].str(), (*got)[i], step.expect[i]));
+      TUTTI_RETURN_IF_ERROR(compare(step.fetch[i].str(), (*got)[i], step.expect[i], c.exact));
       TUTTI_RETURN_IF_ERROR(check_inferred_shape(graph, step.fetch[i], (*got)[i]));
     }
   }

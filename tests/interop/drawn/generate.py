@@ -52,7 +52,7 @@ def draw_case(seed, op, number, attempt):
     if types_left_out(op, types):
         raise Skip(types_left_out(op, types))
     case = run_case(seed, op, number, attempt, types)
-    wide = recipes.widened(types)
+    wide = recipes.widened(op, types)
     if wide is None or case.kind == "error":
         return case
     try:
@@ -83,7 +83,7 @@ def run_case(seed, op, number, attempt, types):
                 xs = build_node(script, op, arguments)
         except (ValueError, TypeError) as error:  # refused while the graph is built: there is nothing to run
             raise Skip(f"{type(error).__name__}: {error}") from error
-        case = Case(op, number, script, graph)
+        case = Case(op, number, script, graph, exact=op in recipes.MADE_OF_BITS)
         case.run(xs)
         return case
 

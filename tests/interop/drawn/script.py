@@ -1,7 +1,7 @@
 """A case: a graph, what to feed it and what real TensorFlow got, step by step.
 
 In a file a case is one line of JSON and, after it, the bytes that the line gives the lengths of ("blobs"):
-  {"op", "case", "kind",
+  {"op", "case", "kind", "exact",             exact: all bits of the results must be equal
    "graph": blob,                              GraphDef
    "feeds": {tensor: blob},                    TensorProtos, the same in every step
    "steps": [{"run": [nodes], "fetch": [tensors], "expect": [blobs]  or  "error": code, "message"}],
@@ -89,8 +89,8 @@ class Script:
 class Case:
     """Runs a script in TensorFlow and keeps what came out."""
 
-    def __init__(self, op, number, script, graph):
-        self.op, self.number, self.graph = op, number, graph
+    def __init__(self, op, number, script, graph, exact):
+        self.op, self.number, self.graph, self.exact = op, number, graph, exact
         self.feeds = {t.name: (a, t.dtype) for t, a in script.feeds.items()}
         self.steps = []
         self.derivative = None
@@ -200,7 +200,7 @@ class Case:
             value = np.asarray(value, dtype=object if dtype == tf.string else None)
             return blob(tensor_util.make_tensor_proto(value, dtype, value.shape).SerializeToString())
 
-        case = {"op": self.op, "case": self.number, "kind": self.kind,
+        case = {"op": self.op, "case": self.number, "kind": self.kind, "exact": self.exact,
                 "graph": blob(self.graph.as_graph_def().SerializeToString()),
                 "feeds": {name: tensor(value) for name, value in self.feeds.items()},
                 "steps": [{**step, "expect": [tensor(v) for v in step["expect"]]} if "expect" in step else step
