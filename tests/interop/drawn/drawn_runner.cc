@@ -47,7 +47,8 @@ struct Case {
   std::string op;
   std::string kind;
   int number = 0;
-  bool exact = false;  // all bits of the results are equal
+  bool exact = false;      // all bits of the results are equal
+  bool rewritten = false;  // the graph is another than TensorFlow's
   std::string graph;
   Feeds feeds;
   std::vector<Step> steps;
@@ -76,6 +77,7 @@ Case parse_case(std::string_view& bytes) {
          .kind = j.at("kind"),
          .number = j.at("case"),
          .exact = j.at("exact"),
+         .rewritten = j.at("rewritten"),
          .graph = std::string(blobs.at(j.at("graph")))};
   for (const auto& [name, index] : j.at("feeds").items()) c.feeds.emplace_back(name, tensor(index));
   for (const json& step : j.at("steps")) {
@@ -269,8 +271,8 @@ void check_case(const Case& c, Totals& totals) {
   }
   if (status.ok()) return;
   ++totals.failed;
-  std::printf("FAIL %s case %d (%s) %s: %s%s\n", c.op.c_str(), c.number, c.kind.c_str(), how,
-              printable(status.message(), 900).c_str(), describe_feeds(c).c_str());
+  std::printf("FAIL %s case %d (%s%s) %s: %s%s\n", c.op.c_str(), c.number, c.kind.c_str(),
+              c.rewritten ? ", rewritten for Tutti" : "", how, printable(status.message(), 900).c_str(), describe_feeds(c).c_str());
 }
 
 int run_all(const std::string& folder, const std::string& op, int number) {

@@ -35,6 +35,7 @@ import recipes_sparse  # noqa: E402,F401
 import recipes_text  # noqa: E402,F401
 import recipes_update  # noqa: E402,F401
 import recipes_state as state  # noqa: E402
+import rewrites  # noqa: E402
 from drawing import Draw  # noqa: E402
 from compared_otherwise import COMPARED_OTHERWISE, types_left_out  # noqa: E402
 from script import Case, Script, Skip, build_node, spoil  # noqa: E402
@@ -84,6 +85,8 @@ def run_case(seed, op, number, attempt, types):
                 xs = build_node(script, op, arguments)
         except (ValueError, TypeError) as error:  # refused while the graph is built: there is nothing to run
             raise Skip(f"{type(error).__name__}: {error}") from error
+        if op in rewrites.IMAGES and not spoiled and Draw(seed, op + " in another format", number).chance(0.5):
+            script.rewrites.append(rewrites.channels_first)
         case = Case(op, number, script, graph, exact=op in recipes.MADE_OF_BITS)
         case.run(xs)
         return case
