@@ -74,14 +74,15 @@ interop: build build/interop/cases.done
 	@$(TEST_ENV) $(PEERS) tests/interop/seed/distributed_mnist.py
 	@$(MAKE) --no-print-directory drawn cluster
 
-drawn: build/peers/installed
+drawn: build build/peers/installed
+	@mkdir -p build/interop
 	@$(BIN)/op_table_dump >build/interop/op_table.json
 	@$(PEERS) tests/interop/drawn/generate.py build/interop/drawn --seed $(DRAWN_SEED) --cases $(DRAWN_CASES) \
 	  --at-least $(DRAWN_AT_LEAST) <build/interop/op_table.json
 	@$(BIN)/drawn_runner build/interop/drawn
 
 # Whole models as TensorFlow writes them: loss, gradients, and MODEL_STEPS of training.
-models: build/interop/models.done
+models: build build/interop/models.done
 	@$(BIN)/model_runner build/interop/models "" $(MODEL_STEPS)
 
 build/interop/models.done: build/peers/installed $(wildcard tests/interop/models/*.py)
