@@ -47,6 +47,8 @@ struct Case {
   std::string op;
   std::string kind;
   int number = 0;
+  bool exact = false;      // all bits of the results are equal
+  bool rewritten = false;  // the graph is another than TensorFlow's
   std::string graph;
   Feeds feeds;
   std::vector<Step> steps;
@@ -71,7 +73,12 @@ Case parse_case(std::string_view& bytes) {
   }
   const auto tensor = [&](const json& index) { return parse_tensor(blobs.at(index.get<std::size_t>())); };
 
-  Case c{.op = j.at("op"), .kind = j.at("kind"), .number = j.at("case"), .graph = std::string(blobs.at(j.at("graph")))};
+  Case c{.op = j.at("op"),
+         .kind = j.at("kind"),
+         .number = j.at("case"),
+         .exact = j.at("exact"),
+         .rewritten = j.at("rewritten"),
+         .graph = std::string(blobs.at(j.at("graph")))};
   for (const auto& [name, index] : j.at("feeds").items()) c.feeds.emplace_back(name, tensor(index));
   for (const json& step : j.at("steps")) {
     Step& s = c.steps.emplace_back();
@@ -162,13 +169,13 @@ double distance(const Tensor& got, const Tensor& expected) {
   }
 }
 
-Status compare(const std::string& name, const Tensor& got, const Tensor& expected) {
+Status compare(const std::string& name, const Tensor& got, const Tensor& expected, bool exact = false) {
   if (got.dtype() != expected.dtype() || got.shape() != expected.shape()) {
     return internal_error(name, " is ", dtype_name(got.dtype()), " ", got.shape(), ", expected ",
                           dtype_name(expected.dtype()), " ", expected.shape());
   }
   const double d = distance(got, expected);
-  if (d <= tolerance(expected.dtype())) return {};
+  if (exact ? bitwise_equal(got, expected) : d <= tolerance(expected.dtype())) return {};
   return internal_error(name, " is ", got.to_string(24), ", expected ", expected.to_string(24), ", distance ", d);
 }
 
@@ -192,7 +199,7 @@ Status run_steps(const Case& c, Graph& graph, Session& session) {
     if (step.error != Code::kOk) return expect_error(got.status(), step);
     TUTTI_RETURN_IF_ERROR(got.status());
     for (std::size_t i = 0; i < step.expect.size(); ++i) {
-      TUTTI_RETURN_IF_ERROR(compare(step.fetch[i].str(), (*got)[i], step.expect[i]));
+      TUTTI_RETURN_IF_ERROR(compare(step.fetch[i].str(), (*got)[i], step.expect[i], c.exact));
       TUTTI_RETURN_IF_ERROR(check_inferred_shape(graph, step.fetch[i], (*got)[i]));
     }
   }
@@ -264,8 +271,8 @@ void check_case(const Case& c, Totals& totals) {
   }
   if (status.ok()) return;
   ++totals.failed;
-  std::printf("FAIL %s case %d (%s) %s: %s%s\n", c.op.c_str(), c.number, c.kind.c_str(), how,
-              printable(status.message(), 900).c_str(), describe_feeds(c).c_str());
+  std::printf("FAIL %s case %d (%s%s) %s: %s%s\n", c.op.c_str(), c.number, c.kind.c_str(),
+              c.rewritten ? ", rewritten for Tutti" : "", how, printable(status.message(), 900).c_str(), describe_feeds(c).c_str());
 }
 
 int run_all(const std::string& folder, const std::string& op, int number) {

@@ -1,8 +1,8 @@
 """A case: a graph, what to feed it and what real TensorFlow got, step by step.
 
 In a file a case is one line of JSON and, after it, the bytes that the line gives the lengths of ("blobs"):
-  {"op", "case", "kind",
-   "graph": blob,                              GraphDef
+  {"op", "case", "kind", "exact",             exact: all bits of the results must be equal
+   "graph": blob, "rewritten",                 GraphDef; whether it is another than TensorFlow's (see rewrites.py)
    "feeds": {tensor: blob},                    TensorProtos, the same in every step
    "steps": [{"run": [nodes], "fetch": [tensors], "expect": [blobs]  or  "error": code, "message"}],
    "derivative": {"ys", "xs", "grad_ys": [tensors], "expect": [blob or null]}  or absent
@@ -71,6 +71,7 @@ class Script:
         self.steps = []  # (operations, tensors)
         self.derivative = None  # (ys, xs, grad_ys, gradients or Nones)
         self.spoiled = False
+        self.rewrites = []  # what makes of TensorFlow's graph the one that Tutti runs; see rewrites.py
 
     def feed(self, array, dtype=None, fixed=False, name="in"):
         """A tensor with this value. `fixed`: a shape, an axis, indices."""
@@ -89,8 +90,8 @@ class Script:
 class Case:
     """Runs a script in TensorFlow and keeps what came out."""
 
-    def __init__(self, op, number, script, graph):
-        self.op, self.number, self.graph = op, number, graph
+    def __init__(self, op, number, script, graph, exact):
+        self.op, self.number, self.graph, self.exact = op, number, graph, exact
         self.feeds = {t.name: (a, t.dtype) for t, a in script.feeds.items()}
         self.steps = []
         self.derivative = None
@@ -200,14 +201,21 @@ class Case:
             value = np.asarray(value, dtype=object if dtype == tf.string else None)
             return blob(tensor_util.make_tensor_proto(value, dtype, value.shape).SerializeToString())
 
-        case = {"op": self.op, "case": self.number, "kind": self.kind,
-                "graph": blob(self.graph.as_graph_def().SerializeToString()),
+        graph = self.graph.as_graph_def()
+        here = {t: t for step in self.steps for t in step["fetch"]}  # TensorFlow's name -> that in the graph to run
+        for rewrite in self.script.rewrites:
+            graph, renamed = rewrite(graph)
+            here = {theirs: renamed.get(name, name) for theirs, name in here.items()}
+
+        case = {"op": self.op, "case": self.number, "kind": self.kind, "exact": self.exact,
+                "graph": blob(graph.SerializeToString()), "rewritten": bool(self.script.rewrites),
                 "feeds": {name: tensor(value) for name, value in self.feeds.items()},
-                "steps": [{**step, "expect": [tensor(v) for v in step["expect"]]} if "expect" in step else step
+                "steps": [{**step, "fetch": [here[name] for name in step["fetch"]],
+                           **({"expect": [tensor(v) for v in step["expect"]]} if "expect" in step else {})}
                           for step in self.steps]}
         if self.derivative:
-            case["derivative"] = {**self.derivative, "expect": [None if v is None else tensor(v)
-                                                               for v in self.derivative["expect"]]}
+            case["derivative"] = {**self.derivative, "ys": [here[name] for name in self.derivative["ys"]],
+                                  "expect": [None if v is None else tensor(v) for v in self.derivative["expect"]]}
         case["blobs"] = [len(b) for b in blobs]
         out.write(json.dumps(case).encode() + b"\n" + b"".join(blobs))
 
@@ -218,13 +226,15 @@ class Case:
 class Arguments:
     """What a recipe draws for one node."""
 
-    def __init__(self, attrs=None, *, fixed=(), differentiable=True, spoilable=True, defined_outputs=None, **inputs):
+    def __init__(self, attrs=None, *, fixed=(), differentiable=True, spoilable=True, defined_outputs=None,
+                 dilated=None, **inputs):
         self.inputs = inputs  # argument -> array or list of arrays
         self.attrs = attrs or {}
         self.fixed = set(fixed)  # arguments that say what to do, rather than to what
         self.differentiable = differentiable
         self.defined_outputs = defined_outputs  # how many of the first are defined; None: all
-        self.spoilable = spoilable  # false where TensorFlow itself does not look, and reads what is not there
+        self.dilated = dilated  # a rewrites.Dilated, where only Tutti has the dilation
+        self.spoilable = spoilable and dilated is None  # false where TensorFlow itself does not look, and reads what is not there
 
 
 def spoil(draw, arguments):
@@ -270,7 +280,11 @@ def build_node(script, op, arguments):
     for arg in op_def.input_arg:
         value = arguments.inputs[arg.name]
         inputs[arg.name] = [add(v, arg.name) for v in value] if isinstance(value, list) else add(value, arg.name)
-    result = raw(op, name="op", **inputs, **arguments.attrs)
+    if arguments.dilated:
+        result = arguments.dilated.build(raw, op, name="op", **inputs, **arguments.attrs)
+        script.rewrites.append(arguments.dilated.rewrite)
+    else:
+        result = raw(op, name="op", **inputs, **arguments.attrs)
     outputs = [t for t in tensors_of(result) if short_name(t.dtype) in TYPES]
     if outputs:
         script.step(fetch=outputs[:arguments.defined_outputs])
