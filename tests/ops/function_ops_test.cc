@@ -867,6 +867,58 @@ TEST_F(VariablesInsideTest, RowsInsideALoop) {
   expect_variable_gradient(out[1], table);
 }
 
+// Rows `ids` of the table, squared.
+std::vector<Output> squared_rows(Output handle, Output ids) {
+  Output rows = op1("ResourceGather", {handle, ids}, {{"dtype", DType::kDouble}});
+  return {op1("Mul", {rows, rows})};
+}
+
+TEST_F(VariablesInsideTest, RowsStayRowsThroughCalls) {
+  Var table = variable(graph_, Tensor::of<double>({4, 2}, {1, 2, 3, 4, 5, 6, 7, 8}), "table");
+  Output ids = constant(graph_, Tensor::vector<std::int32_t>({2, 0, 2}));
+  define_function(graph_, "inner", {DType::kResource, DType::kInt32},
+                  [](Graph&, const std::vector<Output>& a) { return squared_rows(a[0], a[1]); });
+  define_function(graph_, "outer", {DType::kResource, DType::kInt32},
+                  [](Graph& g, const std::vector<Output>& a) { return call(g, "inner", a); });
+  Output y = call(graph_, "outer", {table.handle(), ids})[0];
+  Gradient gradient = gradients({y}, {table.handle()})[0];
+  ASSERT_TRUE(gradient.is_sparse());
+  evaluator_.run_target(table.initializer());
+  EXPECT_EQ(eval(gradient.slices().indices), (Doubles{2, 0, 2}));
+  EXPECT_EQ(eval(gradient.slices().values), (Doubles{10, 12, 2, 4, 10, 12}));
+  EXPECT_EQ(eval(gradient.slices().dense_shape), (Doubles{4, 2}));
+  expect_variable_gradient(y, table);
+  // Of a table that is read outside.
+  define_function(graph_, "gathers", {DType::kDouble, DType::kInt32}, [](Graph& g, const std::vector<Output>& a) {
+    return std::vector{op1("GatherV2", {a[0], a[1], constant(g, Tensor::scalar(std::int32_t{0}))})};
+  });
+  Output read = call(graph_, "gathers", {table.read(), ids})[0];
+  EXPECT_TRUE(gradients({read}, {table.read()})[0].is_sparse());
+  expect_variable_gradient(op1("Mul", {read, read}), table);
+}
+
+TEST_F(VariablesInsideTest, RowsStayRowsWhereAllBranchesReadRows) {
+  Var table = variable(graph_, Tensor::of<double>({4, 2}, {1, 2, 3, 4, 5, 6, 7, 8}), "table");
+  Output pred = placeholder(DType::kBool);
+  auto one = [](Graph& g, const std::vector<Output>& a) {
+    return squared_rows(a[0], constant(g, Tensor::vector<std::int32_t>({3})));
+  };
+  auto two = [](Graph& g, const std::vector<Output>& a) {
+    return squared_rows(a[0], constant(g, Tensor::vector<std::int32_t>({1, 0})));
+  };
+  auto whole = [](Graph&, const std::vector<Output>& a) {
+    return std::vector{op1("ReadVariableOp", {a[0]}, {{"dtype", DType::kDouble}})};
+  };
+  Output rows = cond(pred, {table.handle()}, one, two)[0];
+  Output mixed = cond(pred, {table.handle()}, one, whole)[0];
+  EXPECT_TRUE(gradients({rows}, {table.handle()})[0].is_sparse());
+  EXPECT_FALSE(gradients({mixed}, {table.handle()})[0].is_sparse());
+  for (bool taken : {true, false}) {
+    expect_variable_gradient(rows, table, {{pred, Tensor::scalar(taken)}});
+    expect_variable_gradient(mixed, table, {{pred, Tensor::scalar(taken)}});
+  }
+}
+
 TEST_F(VariablesInsideTest, EffectsRunThoughNothingReadsThem) {
   Var count = variable(graph_, Tensor::scalar(0.0), "count", false);
   Output pred = placeholder(DType::kBool);
