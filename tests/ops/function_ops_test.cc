@@ -514,6 +514,31 @@ TEST_F(ControlFlowTest, CallAndItsGradient) {
   expect_gradient(named, feeds);
 }
 
+TEST_F(ControlFlowTest, AFunctionMayHaveAGradientInTheLibrary) {
+  // f(x, n) = (x², x n); what it calls its gradient is another thing, so that it can be told.
+  define_function(graph_, "f", {DType::kDouble, DType::kDouble}, [](Graph&, const std::vector<Output>& a) {
+    return std::vector{op1("Mul", {a[0], a[0]}), op1("Mul", {a[0], a[1]})};
+  });
+  define_function(graph_, "df", std::vector(4, DType::kDouble), [](Graph&, const std::vector<Output>& a) {
+    return std::vector{op1("Mul", {a[0], a[2]}), op1("Sub", {a[1], a[3]})};
+  });
+  graph_.library().set_gradient("f", "df");
+  Output x = placeholder(DType::kDouble);
+  Output n = placeholder(DType::kDouble);
+  const GraphEvaluator::Feeds feeds = {{x, Tensor::scalar(5.0)}, {n, Tensor::scalar(7.0)}};
+  const std::vector<Output> called = call(graph_, "f", {x, n});
+  Output named = add_op(graph_, "f", {x, n})->output();
+  for (Output y : {called[0], named}) {
+    std::vector<Gradient> found = gradients({op1("Mul", {y, number(graph_, 3)})}, {x, n});
+    EXPECT_EQ(eval(found[0].dense(), feeds), Doubles{15});
+    EXPECT_EQ(eval(found[1].dense(), feeds), Doubles{7}) << "nothing comes from the second result";
+  }
+  // df is differentiated as it is: d(x * 1)/dx.
+  EXPECT_EQ(eval(gradients({gradients({called[0]}, {x})[0].dense()}, {x})[0].dense(), feeds), Doubles{1});
+  graph_.library().set_gradient("f", "missing");
+  EXPECT_NE(error_of([&] { gradients({called[0]}, {x}); }).find("missing"), std::string::npos);
+}
+
 TEST_F(ControlFlowTest, CustomGradientsHoldInside) {
   define_function(
       graph_, "f", {DType::kDouble},

@@ -237,6 +237,36 @@ class BranchGradient {
   std::vector<int> captured_args_;
 };
 
+// By the function that the library has for it: of the arguments and of the results' gradients, the arguments'
+// gradients.
+void library_gradient(GradContext& context, const FunctionRef& function, const std::string& gradient) {
+  const FunctionLibrary& library = context.graph().library();
+  std::shared_ptr<const OpDef> signature = library.signature(gradient);
+  if (signature == nullptr) {
+    throw_error(not_found("gradients: function ", printable(gradient), ", the gradient of ", printable(function.name),
+                          ", is not in the library"));
+  }
+  AttrMap given = function.attrs ? *function.attrs : AttrMap();
+  std::vector<EdgeType> takes;
+  std::vector<EdgeType> gives;
+  throw_if_error(complete_attrs(*signature, &given));
+  throw_if_error(resolve_types(*signature, given, &takes, &gives));
+  if (static_cast<int>(gives.size()) != context.num_inputs()) {
+    throw_error(invalid_argument("gradients: function ", printable(gradient), " gives ", gives.size(),
+                                 " gradients for the ", context.num_inputs(), " arguments of ",
+                                 printable(function.name)));
+  }
+  std::vector<Output> inputs(context.node().inputs().begin(), context.node().inputs().end());
+  for (int i = 0; i < context.node().num_outputs(); ++i) inputs.push_back(context.grad(i));
+  std::vector<DType> types;
+  for (const EdgeType& type : gives) types.push_back(type.dtype);
+  Node* backward = add_op(context.graph(), "StatefulPartitionedCall", std::move(inputs),
+                          {{"Tout", types}, {"f", FunctionRef{gradient, function.attrs}}});
+  for (int i = 0; i < context.num_inputs(); ++i) {
+    if (context.needs(i)) context.set(i, backward->output(i));
+  }
+}
+
 }  // namespace
 
 void if_grad(GradContext& context) {
@@ -268,6 +298,8 @@ void call_grad(GradContext& context) {
   const bool by_name = called == nullptr;
   // A function called by its own name has its attributes on the node.
   branches.functions = {by_name ? FunctionRef{node.op_name(), std::make_shared<AttrMap>(node.attrs())} : *called};
+  const std::string own = context.graph().library().gradient_of(branches.functions[0].name);
+  if (!own.empty()) return library_gradient(context, branches.functions[0], own);
   branches.op = by_name ? "StatefulPartitionedCall" : node.op_name();
   branches.write = [](AttrMap& attrs, const std::vector<FunctionRef>& functions) { attrs["f"] = functions[0]; };
   BranchGradient(context, std::move(branches)).run();
