@@ -9,6 +9,7 @@
 #include "tutti/kernels/cpu/convert.h"
 #include "tutti/kernels/cpu/element.h"
 #include "tutti/kernels/cpu/parallel.h"
+#include "tutti/kernels/resources/slots.h"
 #include "tutti/kernels/resources/variable.h"
 
 namespace tutti::cpu {
@@ -100,15 +101,11 @@ class ApplyKernel : public Kernel {
 
   Status find_slots(KernelContext& context, Slots* slots) const {
     for (int i = 0; i < states_; ++i) {
-      if (returns_ref_) {
-        (*slots)[i] = context.input_ref(i);
-      } else {
-        const Tensor& handle = context.input(i);
-        if (handle.num_elements() != 1) {
-          return invalid_argument(name_, ": input ", i, " must be one resource, got shape ", handle.shape());
-        }
-        (*slots)[i] = handle.scalar<ResourceHandle>().slot();
+      if (!returns_ref_) {
+        TUTTI_ASSIGN_OR_RETURN((*slots)[i], input_slot(context, i));
+        continue;
       }
+      (*slots)[i] = context.input_ref(i);
       if (!(*slots)[i]) return invalid_argument(name_, ": input ", i, " is not a variable of this task");
     }
     return {};
