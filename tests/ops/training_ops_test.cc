@@ -384,8 +384,49 @@ TEST(TrainingOps, ManyRowsKeepTheOrderOfRepeatedIndices) {
 
 TEST(TrainingOps, FtrlTakesAnyPower) {
   for (const Rule& rule : rules()) {
-    if (rule.name.starts_with("Ftrl")) Comparison(rule, "ResourceApply" + rule.name, DType::kDouble, {40}, -0.7).run();
+    if (!rule.name.starts_with("Ftrl")) continue;
+    for (const double power : {-0.7, -1.0, 0.0}) {
+      Comparison(rule, "ResourceApply" + rule.name, DType::kDouble, {40}, power).run();
+    }
   }
+}
+
+std::vector<std::shared_ptr<ResourceSlot>> ftrl_slots(const std::vector<double>& var, const std::vector<double>& accum,
+                                                      const std::vector<double>& linear) {
+  return {make_slot("var", Tensor::vector<double>(var)), make_slot("accum", Tensor::vector<double>(accum)),
+          make_slot("linear", Tensor::vector<double>(linear))};
+}
+
+std::vector<Tensor> scalars(const std::vector<double>& values) {
+  std::vector<Tensor> tensors;
+  for (const double value : values) tensors.push_back(Tensor::scalar(value));
+  return tensors;
+}
+
+void expect_near(const std::shared_ptr<ResourceSlot>& slot, const std::vector<double>& want) {
+  const std::vector<double> got = doubles(current(slot));
+  ASSERT_EQ(got.size(), want.size());
+  for (std::size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], want[i], 1e-6) << slot->name() << " " << i;
+}
+
+// Zero to the power of zero is one. TensorFlow 2.15's numbers.
+TEST(TrainingOps, FtrlOfAnEmptyAccumulator) {
+  std::vector<Tensor> rest{Tensor::vector<double>({0.1, 0})};
+  for (const Tensor& scalar : scalars({0.1, 0.1, 0.1, 0})) rest.push_back(scalar);
+  const auto slots = ftrl_slots({1, 2}, {0, 0}, {0.5, 0.5});
+  ASSERT_TRUE(run_apply("ResourceApplyFtrl", {}, DType::kDouble, slots, rest).ok());
+  expect_near(slots[0], {-0.0490196086, -0.0392156877});
+  expect_near(slots[2], {0.6, 0.5});
+}
+
+// The dense form takes a negative l1 too, and counts with it. TensorFlow 2.15's numbers; without a sum there is nothing
+// to move.
+TEST(TrainingOps, FtrlWithANegativePenalty) {
+  std::vector<Tensor> rest{Tensor::vector<double>({0.1, 0, 0})};
+  for (const Tensor& scalar : scalars({0.1, -1, 0.1, -0.5})) rest.push_back(scalar);
+  const auto slots = ftrl_slots({1, 2, 3}, {1, 1, 1}, {0.5, 0.5, 0});
+  ASSERT_TRUE(run_apply("ResourceApplyFtrl", {}, DType::kDouble, slots, rest).ok());
+  expect_near(slots[0], {-0.151233449, -0.147058829, 0});
 }
 
 // A reader keeps the version that it read.
@@ -433,6 +474,45 @@ TEST(TrainingOps, Refusals) {
   // A refused update leaves the variable as it was, and usable.
   EXPECT_TRUE(bitwise_equal(current(var), Tensor::vector<float>({1, 2})));
   EXPECT_TRUE(run_apply(op, {}, DType::kFloat, {var}, {lr, grad}).ok());
+}
+
+// Which scalars TensorFlow 2.15 refuses, and in which forms: those of rows, and of ProximalAdagrad all.
+TEST(TrainingOps, ScalarsOfNoMeaningAreRefused) {
+  const double nan = std::nan("");
+  const Tensor grad = Tensor::vector<double>({0.1, 0}), rows = Tensor::vector<std::int32_t>({0, 1});
+  const auto ftrl = [&](bool sparse, const std::vector<double>& values, bool by_lr = false) {
+    std::vector<Tensor> rest{grad};
+    if (sparse) rest.push_back(rows);
+    for (const Tensor& scalar : scalars(values)) rest.push_back(scalar);
+    return run_apply(str_cat(sparse ? "ResourceSparseApply" : "ResourceApply", values.size() > 4 ? "FtrlV2" : "Ftrl"),
+                     {{"multiply_linear_by_lr", by_lr}}, DType::kDouble, ftrl_slots({1, 2}, {1, 1}, {1, 1}), rest);
+  };
+  const auto adagrad = [&](bool sparse, const std::vector<double>& values) {
+    std::vector<Tensor> rest = scalars(values);
+    rest.push_back(grad);
+    if (sparse) rest.push_back(rows);
+    auto slots = ftrl_slots({1, 2}, {1, 1}, {});
+    slots.pop_back();
+    return run_apply(sparse ? "ResourceSparseApplyProximalAdagrad" : "ResourceApplyProximalAdagrad", {}, DType::kDouble,
+                     slots, rest);
+  };
+  const Code bad = Code::kInvalidArgument;
+  for (const double lr : {0.0, -1.0, nan}) {
+    expect_refused(ftrl(true, {lr, 0.1, 0.1, -0.5}), bad, {"lr is not a positive scalar"});
+    expect_refused(adagrad(false, {lr, 0.1, 0.1}), bad, {"lr is not a positive scalar"});
+    expect_refused(adagrad(true, {lr, 0.1, 0.1}), bad, {"lr is not a positive scalar"});
+    EXPECT_TRUE(ftrl(false, {lr, 0.1, 0.1, -0.5}).ok());
+  }
+  EXPECT_TRUE(ftrl(true, {0, 0.1, 0.1, -0.5}, true).ok()) << "nothing is divided by it";
+  expect_refused(ftrl(true, {-1, 0.1, 0.1, -0.5}, true), bad, {"lr", "-1"});
+  expect_refused(ftrl(true, {0.1, -1, 0.1, -0.5}), bad, {"l1", "-1"});
+  expect_refused(ftrl(true, {0.1, 0.1, -1, -0.5}), bad, {"l2", "-1"});
+  expect_refused(ftrl(true, {0.1, 0.1, 0.1, 0.5}), bad, {"lr_power", "0.5"});
+  expect_refused(ftrl(true, {0.1, 0.1, 0.1, -1, -0.5}), bad, {"l2 shrinkage", "-1"});
+  expect_refused(adagrad(false, {0.1, -1, 0.1}), bad, {"l1", "-1"});
+  expect_refused(adagrad(true, {0.1, 0.1, -1}), bad, {"l2", "-1"});
+  EXPECT_TRUE(ftrl(false, {0.1, -1, -1, -1, 0.5}).ok());
+  EXPECT_TRUE(ftrl(true, {0.1, 0, 0, 0, 0}).ok());
 }
 
 }  // namespace tutti::training_ops_test

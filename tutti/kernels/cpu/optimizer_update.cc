@@ -166,22 +166,24 @@ template <bool kRoot>
 struct Ftrl {
   static constexpr int kStates = 3;  // var, accum, linear
   template <class D, class V>
-  static HWY_INLINE V power(D d, V x, V exponent) {
+  static HWY_INLINE V power(D d, V x, hn::TFromD<D> exponent) {
     if constexpr (kRoot) return hn::Sqrt(x);
+    if (exponent == 0) return hn::Set(d, 1);
     // Zero stays zero: log gives -infinity.
-    return exp(d, hn::Mul(exponent, log(d, x)));
+    return exp(d, hn::Mul(hn::Set(d, exponent), log(d, x)));
   }
   template <class D, class V>
   static HWY_INLINE void run(D d, V* s, V g, const hn::TFromD<D>* k) {
-    const V exponent = hn::Set(d, k[0]), l1 = hn::Set(d, k[3]), l2 = hn::Set(d, k[4]);
+    const V scale = hn::Set(d, k[2]), l1 = hn::Set(d, k[3]), l2 = hn::Set(d, k[4]);
     const V shrunk = hn::MulAdd(hn::Set(d, k[5]), s[0], g);
     const V accum = hn::MulAdd(g, g, s[1]);
-    const V rate = hn::Mul(power(d, accum, exponent), hn::Set(d, k[2]));
-    const V old_rate = hn::Mul(power(d, s[1], exponent), hn::Set(d, k[2]));
-    s[2] = hn::Sub(hn::MulAdd(shrunk, hn::Set(d, k[1]), s[2]), hn::Mul(hn::Sub(rate, old_rate), s[0]));
-    const V pull = hn::CopySign(l1, s[2]);
-    const V moved = hn::Div(hn::Sub(pull, s[2]), hn::Add(rate, l2));
-    s[0] = hn::IfThenElseZero(hn::Gt(hn::Abs(s[2]), l1), moved);
+    const V root = power(d, accum, k[0]);
+    const V growth = hn::Mul(hn::Sub(root, power(d, s[1], k[0])), scale);
+    s[2] = hn::Sub(hn::MulAdd(shrunk, hn::Set(d, k[1]), s[2]), hn::Mul(growth, s[0]));
+    // l1 may be negative, and then even a sum of zero is larger.
+    const V pull = hn::Xor(l1, hn::And(hn::SignBit(d), s[2]));
+    const V moved = hn::Div(hn::Sub(pull, s[2]), hn::MulAdd(root, scale, l2));
+    s[0] = hn::IfThenElseZero(hn::And(hn::Gt(hn::Abs(s[2]), l1), hn::Ne(s[2], hn::Zero(d))), moved);
     s[1] = accum;
   }
 };
@@ -343,7 +345,32 @@ std::array<double, kMaxUpdateScalars> prepare_ftrl(std::span<const double> in, b
   return {exponent, 1, 1 / lr, l1, 2 * l2, 2 * shrinkage};
 }
 
+Status check_penalty(std::string_view name, double value) {
+  if (value >= 0) return {};
+  return invalid_argument(name, " regularization strength is not a non-negative scalar: ", value);
+}
+
+Status check_ftrl(std::span<const double> in, bool multiply_linear_by_lr) {
+  const double lr = in[0], power = in.back();
+  if (!(lr > 0 || (lr == 0 && multiply_linear_by_lr))) {
+    return invalid_argument("lr is not a positive scalar (or zero if multiply_linear_by_lr is set): ", lr);
+  }
+  TUTTI_RETURN_IF_ERROR(check_penalty("l1", in[1]));
+  TUTTI_RETURN_IF_ERROR(check_penalty("l2", in[2]));
+  if (in.size() > 4) TUTTI_RETURN_IF_ERROR(check_penalty("l2 shrinkage", in[3]));
+  if (!(power <= 0)) return invalid_argument("lr_power is not a non-positive scalar: ", power);
+  return {};
+}
+
 }  // namespace
+
+Status check_scalars(UpdateRule rule, std::span<const double> in, bool flag, bool sparse) {
+  if (rule == UpdateRule::kFtrl && sparse) return check_ftrl(in, flag);
+  if (rule != UpdateRule::kProximalAdagrad) return {};
+  if (!(in[0] > 0)) return invalid_argument("lr is not a positive scalar: ", in[0]);
+  TUTTI_RETURN_IF_ERROR(check_penalty("l1", in[1]));
+  return check_penalty("l2", in[2]);
+}
 
 std::array<double, kMaxUpdateScalars> prepare_scalars(UpdateRule rule, std::span<const double> in, bool flag) {
   switch (rule) {

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "tutti/core/dtype.h"
+#include "tutti/core/status.h"
 
 namespace tutti::cpu {
 
@@ -41,6 +42,10 @@ using UpdateLoop = void (*)(const void* const* old, void* const* fresh, const vo
 
 // For float and double; null otherwise. `root`: Ftrl with a power of -0.5, which needs no general power.
 UpdateLoop find_update(UpdateRule rule, DType dtype, bool root);
+
+// Refuses what TensorFlow does of an op's scalar inputs, in the order of `prepare_scalars`: those of ProximalAdagrad, and
+// of Ftrl on rows.
+Status check_scalars(UpdateRule rule, std::span<const double> inputs, bool flag, bool sparse);
 
 // Turns the op's scalar inputs, in the op's order, into the constants of the loop. `flag`: update_slots of Adagrad,
 // multiply_linear_by_lr of Ftrl.

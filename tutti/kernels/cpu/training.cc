@@ -126,6 +126,8 @@ class ApplyKernel : public Kernel {
         to_double_(value.raw(), &values[count++], 1);
       }
     }
+    const Status meaning = check_scalars(rule_, {values.data(), count}, flag_, indices_ >= 0);
+    if (!meaning.ok()) return meaning.with_context(name_);
     const std::array<double, kMaxUpdateScalars> constants = prepare_scalars(rule_, {values.data(), count}, flag_);
     from_double_(constants.data(), scalars->bytes.data(), kMaxUpdateScalars);
     *root = rule_ == UpdateRule::kFtrl && constants[0] == 0.5;
