@@ -60,8 +60,6 @@ COMPARED_OTHERWISE = {
 
 def types_left_out(op, types):
     """Why an op is not compared in these types, in which TensorFlow has a kernel and Tutti has none; else None."""
-    if "Apply" in op and types.get("T", "").startswith("complex"):
-        return "optimiser updates of complex variables"
     if op in ("ResourceScatterNdAdd", "ResourceScatterNdSub") and types["T"] == "bool":
         return "sums of booleans"
     return None

@@ -330,7 +330,93 @@ HWY_AFTER_NAMESPACE();
 namespace tutti::cpu {
 HWY_EXPORT(find_loop);
 
+namespace {
+
+using Complex = std::complex<double>;
+
+// The rules as above, one element at a time. Squares are of the number, not of its size, as in TensorFlow.
+template <UpdateRule kRule>
+void update_complex(Complex* s, Complex g, const Complex* k) {
+  using enum UpdateRule;
+  if constexpr (kRule == kGradientDescent) {
+    s[0] -= k[0] * g;
+  } else if constexpr (kRule == kMomentum || kRule == kNesterovMomentum) {
+    s[1] = s[1] * k[1] + g;
+    s[0] -= k[0] * (kRule == kNesterovMomentum ? s[1] * k[1] + g : s[1]);
+  } else if constexpr (kRule == kKerasMomentum || kRule == kKerasNesterov) {
+    s[1] = s[1] * k[1] - k[0] * g;
+    s[0] += kRule == kKerasNesterov ? s[1] * k[1] - k[0] * g : s[1];
+  } else if constexpr (kRule == kAdam || kRule == kNesterovAdam) {
+    s[1] += (g - s[1]) * k[1];
+    s[2] += (g * g - s[2]) * k[2];
+    const Complex m = kRule == kNesterovAdam ? g * k[1] + k[4] * s[1] : s[1];
+    s[0] -= m * k[0] / (std::sqrt(s[2]) + k[3]);
+  } else if constexpr (kRule == kRmsProp) {
+    s[1] += (g * g - s[1]) * k[1];
+    s[2] = s[2] * k[2] + g * k[0] / std::sqrt(s[1] + k[3]);
+    s[0] -= s[2];
+  } else if constexpr (kRule == kCenteredRmsProp) {
+    s[2] += (g * g - s[2]) * k[1];
+    s[1] += (g - s[1]) * k[1];
+    s[3] = s[3] * k[2] + g * k[0] / std::sqrt(s[2] - s[1] * s[1] + k[3]);
+    s[0] -= s[3];
+  } else if constexpr (kRule == kAdagrad) {
+    if (k[2] != 0.0) s[1] += g * g;
+    s[0] -= g * k[0] / (std::sqrt(s[1]) + k[1]);
+  } else {
+    static_assert(kRule == kAdadelta);
+    s[1] = s[1] * k[1] + g * g * k[2];
+    const Complex step = std::sqrt(s[2] + k[3]) / std::sqrt(s[1] + k[3]) * g;
+    s[0] -= k[0] * step;
+    s[2] = s[2] * k[1] + step * step * k[2];
+  }
+}
+
+template <UpdateRule kRule>
+void run_complex(const void* const* old, void* const* fresh, const void* grad, const void* scalars, std::int64_t n) {
+  const int states = update_states(kRule);
+  for (std::int64_t i = 0; i < n; ++i) {
+    Complex s[kMaxUpdateStates];
+    for (int j = 0; j < states; ++j) s[j] = static_cast<const Complex*>(old[j])[i];
+    update_complex<kRule>(s, static_cast<const Complex*>(grad)[i], static_cast<const Complex*>(scalars));
+    for (int j = 0; j < states; ++j) static_cast<Complex*>(fresh[j])[i] = s[j];
+  }
+}
+
+UpdateLoop find_complex(UpdateRule rule) {
+  using enum UpdateRule;
+  switch (rule) {
+    case kGradientDescent:
+      return &run_complex<kGradientDescent>;
+    case kMomentum:
+      return &run_complex<kMomentum>;
+    case kNesterovMomentum:
+      return &run_complex<kNesterovMomentum>;
+    case kKerasMomentum:
+      return &run_complex<kKerasMomentum>;
+    case kKerasNesterov:
+      return &run_complex<kKerasNesterov>;
+    case kAdam:
+      return &run_complex<kAdam>;
+    case kNesterovAdam:
+      return &run_complex<kNesterovAdam>;
+    case kRmsProp:
+      return &run_complex<kRmsProp>;
+    case kCenteredRmsProp:
+      return &run_complex<kCenteredRmsProp>;
+    case kAdagrad:
+      return &run_complex<kAdagrad>;
+    case kAdadelta:
+      return &run_complex<kAdadelta>;
+    default:
+      return nullptr;
+  }
+}
+
+}  // namespace
+
 UpdateLoop find_update(UpdateRule rule, DType dtype, bool root) {
+  if (dtype == DType::kComplex128) return find_complex(rule);
   return HWY_DYNAMIC_DISPATCH(find_loop)(rule, dtype, root);
 }
 
@@ -343,6 +429,34 @@ std::array<double, kMaxUpdateScalars> prepare_ftrl(std::span<const double> in, b
   const double exponent = -in[in.size() - 1];
   if (multiply_linear_by_lr) return {exponent, lr, 1, l1 * lr, 2 * l2 * lr, 2 * shrinkage};
   return {exponent, 1, 1 / lr, l1, 2 * l2, 2 * shrinkage};
+}
+
+// Of the rules that have complex numbers, and AMSGrad.
+template <typename N>
+std::array<N, kMaxUpdateScalars> prepare_any(UpdateRule rule, std::span<const N> in, bool flag) {
+  const N one = 1.0, zero = 0.0;
+  switch (rule) {
+    case UpdateRule::kGradientDescent:
+      return {in[0]};
+    case UpdateRule::kMomentum:
+    case UpdateRule::kNesterovMomentum:
+    case UpdateRule::kKerasMomentum:
+    case UpdateRule::kKerasNesterov:
+      return {in[0], in[1]};
+    case UpdateRule::kAdam:
+    case UpdateRule::kNesterovAdam:
+    case UpdateRule::kAdamAmsgrad:
+      return {in[2] * std::sqrt(one - in[1]) / (one - in[0]), one - in[3], one - in[4], in[5], in[3]};
+    case UpdateRule::kRmsProp:
+    case UpdateRule::kCenteredRmsProp:
+      return {in[0], one - in[1], in[2], in[3]};
+    case UpdateRule::kAdagrad:
+      return {in[0], in.size() > 1 ? in[1] : zero, flag ? one : zero};
+    case UpdateRule::kAdadelta:
+      return {in[0], in[1], one - in[1], in[2]};
+    default:
+      return {};
+  }
 }
 
 Status check_penalty(std::string_view name, double value) {
@@ -374,29 +488,11 @@ Status check_scalars(UpdateRule rule, std::span<const double> in, bool flag, boo
 
 std::array<double, kMaxUpdateScalars> prepare_scalars(UpdateRule rule, std::span<const double> in, bool flag) {
   switch (rule) {
-    case UpdateRule::kGradientDescent:
-      return {in[0]};
     case UpdateRule::kProximalDescent:
     case UpdateRule::kProximalAdagrad:
       return {in[0], std::max(in[1], 0.0), in[2]};  // a negative l1 does nothing
-    case UpdateRule::kMomentum:
-    case UpdateRule::kNesterovMomentum:
-    case UpdateRule::kKerasMomentum:
-    case UpdateRule::kKerasNesterov:
-      return {in[0], in[1]};
-    case UpdateRule::kAdam:
-    case UpdateRule::kNesterovAdam:
-    case UpdateRule::kAdamAmsgrad:
-      return {in[2] * std::sqrt(1 - in[1]) / (1 - in[0]), 1 - in[3], 1 - in[4], in[5], in[3]};
     case UpdateRule::kAdaMax:
       return {in[1] / (1 - in[0]), 1 - in[2], in[3], in[4]};
-    case UpdateRule::kRmsProp:
-    case UpdateRule::kCenteredRmsProp:
-      return {in[0], 1 - in[1], in[2], in[3]};
-    case UpdateRule::kAdagrad:
-      return {in[0], in.size() > 1 ? in[1] : 0, flag ? 1.0 : 0.0};
-    case UpdateRule::kAdadelta:
-      return {in[0], in[1], 1 - in[1], in[2]};
     case UpdateRule::kFtrl:
       return prepare_ftrl(in, flag);
     case UpdateRule::kAdagradDa:
@@ -405,8 +501,13 @@ std::array<double, kMaxUpdateScalars> prepare_scalars(UpdateRule rule, std::span
       return {in[0], in[1], in[2], in[3], 1 - in[3]};
     case UpdateRule::kPowerSign:
       return {in[0], in[1] * in[2], 0, in[3], 1 - in[3]};
+    default:
+      return prepare_any(rule, in, flag);
   }
-  return {};
+}
+
+std::array<Complex, kMaxUpdateScalars> prepare_scalars(UpdateRule rule, std::span<const Complex> in, bool flag) {
+  return prepare_any(rule, in, flag);
 }
 
 int update_states(UpdateRule rule) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <complex>
 #include <cstdint>
 #include <span>
 
@@ -40,11 +41,12 @@ inline constexpr int kMaxUpdateScalars = 8;
 using UpdateLoop = void (*)(const void* const* old, void* const* fresh, const void* grad, const void* scalars,
                             std::int64_t n);
 
-// For float and double; null otherwise. `root`: Ftrl with a power of -0.5, which needs no general power.
+// For float and double, and for complex128 where TensorFlow updates complex variables; null otherwise. `root`: Ftrl
+// with a power of -0.5, which needs no general power.
 UpdateLoop find_update(UpdateRule rule, DType dtype, bool root);
 
-// Refuses what TensorFlow does of an op's scalar inputs, in the order of `prepare_scalars`: those of ProximalAdagrad, and
-// of Ftrl on rows.
+// Refuses what TensorFlow does of an op's scalar inputs, in the order of `prepare_scalars`: those of ProximalAdagrad,
+// and of Ftrl on rows.
 Status check_scalars(UpdateRule rule, std::span<const double> inputs, bool flag, bool sparse);
 
 // Turns the op's scalar inputs, in the op's order, into the constants of the loop. `flag`: update_slots of Adagrad,
@@ -62,6 +64,10 @@ Status check_scalars(UpdateRule rule, std::span<const double> inputs, bool flag,
 //   AddSign    lr, alpha, sign_decay, beta
 //   PowerSign  lr, logbase, sign_decay, beta
 std::array<double, kMaxUpdateScalars> prepare_scalars(UpdateRule rule, std::span<const double> inputs, bool flag);
+// The same of a rule that has a loop of complex128.
+std::array<std::complex<double>, kMaxUpdateScalars> prepare_scalars(UpdateRule rule,
+                                                                    std::span<const std::complex<double>> inputs,
+                                                                    bool flag);
 
 // States that a rule changes, the variable included.
 int update_states(UpdateRule rule);
