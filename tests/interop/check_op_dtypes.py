@@ -13,8 +13,6 @@ from tensorflow.python.framework import dtypes, kernels, op_def_registry  # noqa
 
 SHORT_NAMES = {"float32": "float", "float64": "double", "float16": "half"}
 
-COMPLEX = {"complex64", "complex128"}
-
 # (op, attribute) -> (types, why Tutti leaves them out).
 LEFT_OUT = {
     ("Conj", "T"): ({"variant"}, "conjugates inside batched variants, which Tutti has none of"),
@@ -24,10 +22,8 @@ LEFT_OUT = {
 
 
 def left_out(op, attr):
-    """The types of an exception; optimiser updates of complex variables are not written."""
-    if (op, attr) in LEFT_OUT:
-        return LEFT_OUT[op, attr][0]
-    return COMPLEX if "Apply" in op and attr == "T" else set()
+    """The types of an exception."""
+    return LEFT_OUT[op, attr][0] if (op, attr) in LEFT_OUT else set()
 
 
 def short(number):

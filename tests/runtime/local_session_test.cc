@@ -1,7 +1,9 @@
 #include "tutti/runtime/local_session.h"
 
 #include <gtest/gtest.h>
+#include <omp.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <limits>
@@ -163,6 +165,33 @@ TEST_F(LocalSessionTest, DenormalsAreZeroInAStepAndUntouchedOutside) {
   const float half = session.run({{x, Tensor::vector({smallest, 1.0f})}}, {x * 0.5})[0].flat<float>()[0];
   EXPECT_EQ(half, 0.0f);
   EXPECT_GT(smallest * 0.5f, 0.0f) << "the caller's own arithmetic must stay as it was";
+}
+
+// oneDNN is kept on one thread by a setting of the thread that calls it, which may be the user's.
+TEST_F(LocalSessionTest, TheCallersOpenMpThreadsStayAsTheyWere) {
+  Output a = placeholder(graph_, DType::kFloat, {64, 64}, "a"), b = placeholder(graph_, DType::kFloat, {64, 64}, "b");
+  Output product = matmul(a, b);
+  Output images = placeholder(graph_, DType::kFloat, {2, 9, 9, 8}, "images");
+  Output filter = placeholder(graph_, DType::kFloat, {3, 3, 8, 8}, "filter");
+  Output convolved = add_op(graph_, "Conv2D", {images, filter},
+                            {{"strides", std::vector<std::int64_t>{1, 1, 1, 1}}, {"padding", "SAME"}}, "convolved")
+                         ->output();
+  LocalSession session(graph_, {.threads = {.intra_op_threads = 1, .inter_op_threads = 1}});
+  const auto zeros = [](const Shape& shape) {
+    Tensor tensor(DType::kFloat, shape);
+    std::fill_n(tensor.data<float>(), tensor.num_elements(), 0.0f);
+    return tensor;
+  };
+  // On a thread of its own, whose setting ends with it.
+  std::thread user([&] {
+    omp_set_num_threads(3);
+    session.run({{a, zeros({64, 64})}, {b, zeros({64, 64})}}, {product});
+    EXPECT_EQ(omp_get_max_threads(), 3) << "after a product";
+    omp_set_num_threads(3);
+    session.run({{images, zeros({2, 9, 9, 8})}, {filter, zeros({3, 3, 8, 8})}}, {convolved});
+    EXPECT_EQ(omp_get_max_threads(), 3) << "after a convolution";
+  });
+  user.join();
 }
 
 TEST_F(LocalSessionTest, AFailedStepLeavesTheSessionUsable) {

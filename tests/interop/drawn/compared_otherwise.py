@@ -43,8 +43,10 @@ COMPARED_OTHERWISE = {
                      "ReaderNumWorkUnitsCompleted", "ReaderSerializeState", "ReaderRestoreState", "ReaderReset"],
                     "as V2, with another form of handle; tests/ops of readers"),
     **dict.fromkeys(["CollectiveBcastRecv", "CollectiveBcastRecvV2", "CollectiveReduceScatterV2", "CollectiveAllToAllV2",
-                     "NcclAllReduce", "NcclReduce", "NcclBroadcast"],
+                     "NcclAllReduce", "NcclReduce", "NcclBroadcast", "CollectivePermute"],
                     "TensorFlow refuses them on the CPU, or in a group of one; tests/ops of collectives"),
+    **dict.fromkeys(["CollectiveInitializeCommunicator", "CollectiveAssignGroupV2", "CollectiveReduceV3",
+                     "CollectiveAllToAllV3"], "refused: there are no communicators; tests/ops of collectives"),
     "DisableCopyOnRead": "a hint without a result",
     "MaxPoolGradGradWithArgmax": "TensorFlow has no kernel for it on the CPU; tests/ops",
     "PrintV2": "writes to standard error; tests/ops",
@@ -60,8 +62,6 @@ COMPARED_OTHERWISE = {
 
 def types_left_out(op, types):
     """Why an op is not compared in these types, in which TensorFlow has a kernel and Tutti has none; else None."""
-    if "Apply" in op and types.get("T", "").startswith("complex"):
-        return "optimiser updates of complex variables"
     if op in ("ResourceScatterNdAdd", "ResourceScatterNdSub") and types["T"] == "bool":
         return "sums of booleans"
     return None
