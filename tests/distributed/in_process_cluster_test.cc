@@ -115,6 +115,26 @@ TEST(InProcessClusterTest, ALostTaskIsNamed) {
   EXPECT_NE(lost.message().find("/job:ps/replica:0/task:1"), std::string::npos) << lost.to_string();
 }
 
+TEST(InProcessClusterTest, AListThatWouldLeaveItsTaskIsRefused) {
+  const auto cluster = InProcessCluster::start(quiet(1, 1)).value_or_throw();
+  Graph graph(builtin_ops());
+  const auto at = [&graph](const char* task, const char* op, std::vector<Output> inputs, AttrMap attrs = {}) {
+    const auto scope = graph.device_scope(task);
+    return add_op(graph, op, std::move(inputs), std::move(attrs))->output();
+  };
+  const Output none = constant(graph, Tensor::scalar<std::int32_t>(-1));
+  const Output list = at("/job:ps/task:0", "EmptyTensorList", {none, none}, {{"element_dtype", DType::kFloat}});
+  const Output length = at("/job:worker/task:0", "TensorListLength", {list});
+  const Output near = at("/job:ps/task:0", "TensorListLength", {list});
+  const auto session = connect(cluster->target(), graph, within()).value_or_throw();
+  for (const Output& bad : {length, list}) {
+    const Status status = session->try_run({}, {bad}).status();
+    EXPECT_EQ(status.code(), Code::kInvalidArgument) << status.to_string();
+    EXPECT_NE(status.message().find("do not leave their task"), std::string::npos) << status.to_string();
+  }
+  EXPECT_EQ(session->run({}, {near})[0].scalar<std::int32_t>(), 0);
+}
+
 TEST(InProcessClusterTest, BadCountsAreRefused) {
   EXPECT_EQ(InProcessCluster::start(quiet(0, 0)).status().code(), Code::kInvalidArgument);
   EXPECT_EQ(InProcessCluster::start(quiet(-1, 1)).status().code(), Code::kInvalidArgument);

@@ -138,7 +138,7 @@ class TaskServices : public CallHandler {
     const auto found = std::find_if(kMethods.begin(), kMethods.end(),
                                     [&call](const Method& candidate) { return candidate.name == call.method; });
     if (found == kMethods.end()) {
-      return reply(unimplemented(printable(call.method), ": no such method here"), {});
+      return reply(methods::unknown(call.method), {});
     }
     found->serve(targets_, found->name, std::move(call), std::move(reply));
   }

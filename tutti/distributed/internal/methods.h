@@ -3,6 +3,8 @@
 
 #include <string_view>
 
+#include "tutti/core/status.h"
+
 namespace tutti::methods {
 
 inline constexpr std::string_view kCreateSession = "/tensorflow.MasterService/CreateSession";
@@ -28,5 +30,13 @@ inline constexpr std::string_view kRecvTensor = "/tensorflow.WorkerService/RecvT
 
 // Between Tutti's own.
 inline constexpr std::string_view kRecvTensors = "/tutti.TaskService/RecvTensors";
+
+// What a task says that does not know a method. Kernels and codecs have kUnimplemented errors too, which come from
+// within a method.
+inline Status unknown(std::string_view method) { return unimplemented(printable(method), ": no such method here"); }
+// TensorFlow's servers say the code only.
+inline bool is_unknown(std::string_view method, const Status& status) {
+  return status.code() == Code::kUnimplemented && (status.message().empty() || status == unknown(method));
+}
 
 }  // namespace tutti::methods
