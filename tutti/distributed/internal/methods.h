@@ -27,6 +27,8 @@ inline constexpr std::string_view kRunGraph = "/tensorflow.WorkerService/RunGrap
 inline constexpr std::string_view kCleanupGraph = "/tensorflow.WorkerService/CleanupGraph";
 inline constexpr std::string_view kCleanupAll = "/tensorflow.WorkerService/CleanupAll";
 inline constexpr std::string_view kRecvTensor = "/tensorflow.WorkerService/RecvTensor";
+inline constexpr std::string_view kLogging = "/tensorflow.WorkerService/Logging";
+inline constexpr std::string_view kMarkRecvFinished = "/tensorflow.WorkerService/MarkRecvFinished";
 
 // Between Tutti's own.
 inline constexpr std::string_view kRecvTensors = "/tutti.TaskService/RecvTensors";
