@@ -50,6 +50,8 @@ using Feeds = std::vector<std::pair<TensorName, Tensor>>;
 
 struct RunMetadata {
   StepStats step_stats;
+  // GraphDefs: what each task ran, where RunOptions::partition_graphs asked for it.
+  std::vector<std::string> partition_graphs;
 };
 
 struct RunOptions {
@@ -59,6 +61,8 @@ struct RunOptions {
   Cancellation* cancellation = nullptr;
   // Where to put what the step did; null: not recorded. Must outlive the run.
   RunMetadata* metadata = nullptr;
+  // Put the graphs that the tasks ran there too.
+  bool partition_graphs = false;
 };
 
 // Runs parts of a graph. Thread-safe: any number of runs at a time.
