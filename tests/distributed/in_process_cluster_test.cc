@@ -169,6 +169,22 @@ TEST(InProcessClusterTest, AStepTellsWhatEachTaskRan) {
   EXPECT_EQ(sent, received);
 }
 
+TEST(InProcessClusterTest, AServerHasDefaultsForItsSessions) {
+  Graph graph(builtin_ops());
+  Output one;
+  {
+    const auto scope = graph.device_scope("/job:worker/task:0/device:GPU:0");
+    one = constant(graph, Tensor::scalar(1.0f));
+  }
+  for (const bool soft : {false, true}) {
+    InProcessClusterOptions options = quiet(1, 0);
+    options.server.default_config.allow_soft_placement = soft;
+    const auto cluster = InProcessCluster::start(options).value_or_throw();
+    const auto session = connect(cluster->target(), graph, within()).value_or_throw();
+    EXPECT_EQ(session->try_run({}, {one}).ok(), soft);
+  }
+}
+
 TEST(InProcessClusterTest, BadCountsAreRefused) {
   EXPECT_EQ(InProcessCluster::start(quiet(0, 0)).status().code(), Code::kInvalidArgument);
   EXPECT_EQ(InProcessCluster::start(quiet(-1, 1)).status().code(), Code::kInvalidArgument);
