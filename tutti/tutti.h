@@ -73,6 +73,7 @@
 
 // Clusters.
 #include "tutti/distributed/cluster_spec.h"
+#include "tutti/distributed/explain.h"
 #include "tutti/distributed/in_process_cluster.h"
 #include "tutti/distributed/rpc/certificates.h"
 #include "tutti/distributed/server.h"

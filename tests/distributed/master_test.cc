@@ -425,49 +425,10 @@ TEST_F(MasterTest, StoppingEndsEverything) {
   master().stop(unavailable("again"));
 }
 
-// --- A cluster that the client brings along ---
-
-class PropagationTest : public MasterTest {
- protected:
-  PropagationTest() {
-    options_.propagate = [this](const ClusterTasks& cluster) -> Result<std::unique_ptr<WorkerDirectory>> {
-      seen_ = cluster;
-      auto directory = std::make_unique<TestDirectory>();
-      directory->add("/job:trainer/replica:0/task:3", worker());
-      directory->add("/job:store/replica:0/task:0", ps(0));
-      return std::unique_ptr<WorkerDirectory>(std::move(directory));
-    };
-  }
-  static SessionConfig config(ClusterTasks cluster) {
-    SessionConfig config;
-    config.cluster = std::move(cluster);
-    return config;
-  }
-  ClusterTasks seen_;
-};
-
-TEST_F(PropagationTest, TasksTakeTheNamesThatTheClientGives) {
-  const ClusterTasks cluster{{"trainer", {{3, "localhost:1"}}}, {"store", {{0, "localhost:2"}}}};
-  session_ = create_async(config(cluster), {}, one_node("c", "/job:store")).value().session_handle;
-  EXPECT_EQ(seen_, cluster);
-  const CreateWorkerSessionRequest own = worker().created.request(0);
-  EXPECT_EQ(own.cluster, cluster);
-  EXPECT_EQ(own.job, "trainer");
-  EXPECT_EQ(own.task, 3);
-  EXPECT_TRUE(own.isolate_session_state);
-  EXPECT_EQ(own.master_task, "/job:trainer/replica:0/task:3");
-  EXPECT_EQ(fetch("c:0").value().tensors.size(), 1u);
-  EXPECT_EQ(ps(0).runs.count(), 1u);
-}
-
-TEST_F(PropagationTest, TheMasterMustBeInItOnceAndUnderAnotherName) {
-  auto create_with = [this](ClusterTasks cluster) { return create_async(config(std::move(cluster))).status(); };
-  EXPECT_STATUS(create_with({{"a", {{0, "localhost:1"}, {1, "localhost:1"}}}}), Code::kInvalidArgument, "both");
-  EXPECT_STATUS(create_with({{"a", {{0, "localhost:7"}}}}), Code::kInvalidArgument, "not part of");
-  EXPECT_STATUS(create_with({{"worker", {{0, "localhost:1"}}}}), Code::kInvalidArgument, "as it was started");
-  options_.propagate = nullptr;
-  master_.emplace(options_);
-  EXPECT_STATUS(create_with({{"a", {{0, "localhost:1"}}}}), Code::kUnimplemented, "cluster_def");
+TEST_F(MasterTest, AClusterThatTheClientBringsAlongIsRefused) {
+  SessionConfig config;
+  config.cluster = {{"a", {{0, "localhost:1"}}}};
+  EXPECT_STATUS(create_async(config).status(), Code::kUnimplemented, "cluster_def");
 }
 
 }  // namespace tutti::master_test

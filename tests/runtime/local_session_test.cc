@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "tests/support/threads.h"
+#include "tutti/graph/graph_def.h"
 #include "tutti/ops/array.h"
 #include "tutti/ops/builders.h"
 #include "tutti/ops/math.h"
@@ -51,6 +52,27 @@ class LocalSessionTest : public ::testing::Test {
  protected:
   Graph graph_{builtin_ops()};
 };
+
+TEST_F(LocalSessionTest, AStepTellsTheGraphThatItRan) {
+  const Output x = placeholder(graph_, DType::kFloat, {-1}, "x");
+  const Output y = add_op(graph_, "Square", {x}, {}, "y")->output();
+  add_op(graph_, "Neg", {x}, {}, "other");
+  LocalSession session(graph_);
+  RunMetadata metadata;
+  RunOptions options;
+  options.metadata = &metadata;
+  options.partition_graphs = true;
+  session.run({{x, Tensor::vector({1.0f})}}, {y}, {}, options);
+  ASSERT_EQ(metadata.partition_graphs.size(), 1u);
+  Graph ran(builtin_ops());
+  ASSERT_TRUE(import_graph_def(metadata.partition_graphs[0], ran).ok());
+  ASSERT_NE(ran.find("y"), nullptr);
+  EXPECT_EQ(ran.find("y")->op_name(), "Square");
+  EXPECT_EQ(ran.find("other"), nullptr);
+  options.partition_graphs = false;
+  session.run({{x, Tensor::vector({1.0f})}}, {y}, {}, options);
+  EXPECT_TRUE(metadata.partition_graphs.empty());
+}
 
 TEST_F(LocalSessionTest, RunsWhatIsFetched) {
   Output x = placeholder(graph_, DType::kFloat, {-1}, "x");

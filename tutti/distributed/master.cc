@@ -99,13 +99,9 @@ Result<MasterSession::Setup> Master::Impl::make_setup(const CreateSessionRequest
   setup.handle = context_->ids.handle();
   setup.task = options_.task;
   setup.directory = workers_;
-  if (setup.config.cluster.empty()) return setup;
-  if (!options_.propagate) {
+  if (!setup.config.cluster.empty()) {
     return unimplemented(options_.task, ": this server does not take a cluster from its clients (cluster_def)");
   }
-  setup.cluster = setup.config.cluster;
-  TUTTI_ASSIGN_OR_RETURN(setup.task, internal::find_own_task(setup.cluster, request.target, options_.task));
-  TUTTI_ASSIGN_OR_RETURN(setup.directory, options_.propagate(setup.cluster));
   return setup;
 }
 

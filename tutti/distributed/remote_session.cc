@@ -382,7 +382,9 @@ void RemoteSession::run_by_names(const Callable& callable, std::vector<Tensor> f
   }
   request.fetches = callable.signature.fetches;
   request.targets = callable.signature.targets;
-  request.options = {.timeout = options.timeout, .trace = options.metadata != nullptr, .partition_graphs = false};
+  request.options = {.timeout = options.timeout,
+                     .trace = options.metadata != nullptr,
+                     .partition_graphs = options.metadata != nullptr && options.partition_graphs};
   request.store_errors_in_response_body = true;
   request.request_id = ids_.request_id();
   const auto timeout = options.timeout.count() > 0 ? options.timeout : options_.config.operation_timeout;
@@ -396,7 +398,9 @@ void RemoteSession::run_by_names(const Callable& callable, std::vector<Tensor> f
         if (!reply.ok()) return done(reply.status(), {});
         Result<std::vector<Tensor>> values = take_fetches(*reply, fetches);
         if (!values.ok()) return done(values.status(), {});
-        if (metadata != nullptr) metadata->step_stats = std::move(reply->report.step_stats);
+        if (metadata != nullptr) {
+          *metadata = {std::move(reply->report.step_stats), std::move(reply->report.partition_graphs)};
+        }
         done({}, *std::move(values));
       })
       ->start();

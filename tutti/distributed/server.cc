@@ -249,6 +249,7 @@ class Server::Impl : public std::enable_shared_from_this<Impl> {
     master.task = task_;
     master.workers = peers_.get();
     master.clock = clock_.get();
+    master.default_config = options_.default_config;
     master.session_idle_limit = options_.session_idle_limit;
     master.run = computing();
     master.log = line_log();

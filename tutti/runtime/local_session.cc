@@ -162,6 +162,12 @@ void LocalSession::Impl::run_callable(CallableId id, std::vector<Tensor> feeds, 
   if (!checked.ok()) return done(std::move(checked), {});
   Result<std::shared_ptr<LocalStep>> step = begin_step(options);
   if (!step.ok()) return done(step.status(), {});
+  if (options.metadata != nullptr) {
+    options.metadata->partition_graphs.clear();
+    if (options.partition_graphs) {
+      options.metadata->partition_graphs.push_back(export_graph_def(callable->executable->graph()));
+    }
+  }
   (*step)->start(callable->executable, std::move(feeds), runtime_->pool(),
                  [this, done = std::move(done)](LocalStep& ended, Status status, std::vector<Tensor> results) {
                    arenas_.give_back(ended.detach());

@@ -122,16 +122,14 @@ void MasterSession::create_worker_sessions() {
   });
   for (const FoundTask& found : tasks_) {
     Result<DeviceName> name = DeviceName::parse(found.task);
-    CreateWorkerSessionRequest request{
-        .session_handle = setup_.handle,
-        .cluster = setup_.cluster,
-        .job = name.ok() ? name->job.value_or("") : "",
-        .task = name.ok() ? name->task.value_or(0) : 0,
-        // Tasks of a client's own cluster may carry names that other clients' tasks carry too.
-        .isolate_session_state = setup_.config.isolate_session_state || !setup_.cluster.empty(),
-        .cluster_devices = {},
-        .master_task = setup_.task,
-        .master_incarnation = client.incarnation};
+    CreateWorkerSessionRequest request{.session_handle = setup_.handle,
+                                       .cluster = {},
+                                       .job = name.ok() ? name->job.value_or("") : "",
+                                       .task = name.ok() ? name->task.value_or(0) : 0,
+                                       .isolate_session_state = setup_.config.isolate_session_state,
+                                       .cluster_devices = {},
+                                       .master_task = setup_.task,
+                                       .master_incarnation = client.incarnation};
     found.worker->create_worker_session(std::move(request), {.cancellation = &creation_},
                                         [gather, task = found.task](const Result<EmptyMessage>& reply) {
                                           gather->answer(reply.status().with_context(task));
