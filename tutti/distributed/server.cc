@@ -250,6 +250,7 @@ class Server::Impl : public std::enable_shared_from_this<Impl> {
     master.workers = peers_.get();
     master.clock = clock_.get();
     master.session_idle_limit = options_.session_idle_limit;
+    master.max_sessions = options_.limits.sessions;
     master.run = computing();
     master.log = line_log();
     master_ = std::make_unique<Master>(std::move(master));
