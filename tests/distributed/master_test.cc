@@ -42,6 +42,22 @@ TEST_F(MasterTest, ASessionIsMadeOnEveryTask) {
   EXPECT_EQ(ps(1).created.request(0).task, 1);
 }
 
+TEST_F(MasterTest, SoManySessionsAtATimeAndNoMore) {
+  options_.max_sessions = 2;
+  create();
+  ps(1).created.hold();
+  auto second = create_async();
+  EXPECT_FALSE(second.is_there());
+  EXPECT_STATUS(create_async().status(), Code::kResourceExhausted,
+                kWorker + ": 2 sessions are open, which is the most at a time (--max-sessions)");
+  ps(1).created.hold(false);
+  ps(1).created.answer(1, EmptyMessage{});
+  EXPECT_TRUE(second.status().ok()) << second.status().to_string();
+  EXPECT_STATUS(create_async().status(), Code::kResourceExhausted, "2 sessions are open");
+  EXPECT_TRUE(close().status().ok());
+  EXPECT_TRUE(create_async().status().ok()) << "one was closed";
+}
+
 TEST_F(MasterTest, FiltersKeepTasksOut) {
   SessionConfig config;
   config.device_filters = {"/job:ps/task:1"};

@@ -61,6 +61,8 @@ class Master::Impl : public std::enable_shared_from_this<Master::Impl> {
   };
   Result<MasterSession::Setup> make_setup(const CreateSessionRequest& request);
   Status refused() const;
+  // Why no session can be added.
+  Status full() TUTTI_REQUIRES(mu_);
   void collect_idle_sessions();
   void end_listing(const std::shared_ptr<Listing>& listing);
 
@@ -83,6 +85,13 @@ Status Master::Impl::refused() const {
   if (!stopped_.load(std::memory_order_relaxed)) return {};
   MutexLock lock(mu_);
   return cause_;
+}
+
+Status Master::Impl::full() {
+  if (options_.max_sessions <= 0) return {};
+  if (creating_.size() + sessions_.size() < static_cast<std::size_t>(options_.max_sessions)) return {};
+  return resource_exhausted(options_.task, ": ", options_.max_sessions,
+                            " sessions are open, which is the most at a time (--max-sessions)");
 }
 
 Result<Master::Impl::SessionPointer> Master::Impl::find(const std::string& handle) {
@@ -110,13 +119,14 @@ void Master::Impl::create_session(CreateSessionRequest request, const CallOption
   Result<MasterSession::Setup> setup = make_setup(request);
   if (!setup.ok()) return done(setup.status());
   auto session = std::make_shared<MasterSession>(context_, *std::move(setup));
-  Status stopped;
+  Status refusal;
   {
     MutexLock lock(mu_);
-    stopped = cause_;
-    if (stopped.ok()) creating_.insert(session);
+    refusal = cause_;
+    refusal.update(full());
+    if (refusal.ok()) creating_.insert(session);
   }
-  if (!stopped.ok()) return done(std::move(stopped));
+  if (!refusal.ok()) return done(std::move(refusal));
   std::weak_ptr<MasterSession> weak = session;  // which owns the callback
   session->create(
       std::move(request.graph_def), options,

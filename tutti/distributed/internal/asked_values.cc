@@ -63,7 +63,8 @@ void AskedValues::add(std::size_t index, const Status& status, Tensor value) {
       ready_.values.push_back({static_cast<std::int64_t>(index), std::move(value)});
       if (ready_bytes_ > limit_bytes_) {
         status_.update(resource_exhausted(ready_.values.size(), " values with ", ready_bytes_,
-                                          " bytes wait to be asked for, more than the limit of ", limit_bytes_));
+                                          " bytes wait to be asked for, more than the limit of ", limit_bytes_,
+                                          " (--max-step-bytes)"));
       }
     }
     hold = hold_for(index);

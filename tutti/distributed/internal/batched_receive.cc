@@ -68,7 +68,7 @@ Status BatchedReceive::take_in(std::vector<ReceivedTensor>& values, std::vector<
     bytes_ += slot.bytes;
     if (bytes_ > options_.limit_bytes) {
       return resource_exhausted(bytes_, " bytes were received and not taken, more than the limit of ",
-                                options_.limit_bytes);
+                                options_.limit_bytes, " (--max-step-bytes)");
     }
   }
   missing = missing_;
