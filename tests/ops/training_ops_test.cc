@@ -9,6 +9,7 @@
 #include <random>
 #include <set>
 
+#include "tests/support/simd_targets.h"
 #include "tutti/kernels/resources/variable.h"
 #include "tutti/ops/op_evaluator.h"
 #include "tutti/ops/op_table.h"
@@ -359,7 +360,7 @@ std::vector<DType> types_of(const Rule& rule) {
   return types;
 }
 
-TEST(TrainingOps, DenseFormsFollowTheFormula) {
+void check_dense_forms() {
   for (const Rule& rule : rules()) {
     for (DType dtype : types_of(rule)) {
       for (const Shape& shape : {Shape{}, Shape{7}, Shape{3, 11}, Shape{0, 4}, Shape{1030}, Shape{80, 500}}) {
@@ -371,6 +372,8 @@ TEST(TrainingOps, DenseFormsFollowTheFormula) {
     }
   }
 }
+
+TEST(TrainingOps, DenseFormsFollowTheFormula) { testing::for_each_simd_target(check_dense_forms); }
 
 TEST(TrainingOps, SparseFormsChangeTheListedRowsInOrder) {
   const Tensor indices = Tensor::vector<std::int32_t>({4, 0, 4, 2});
@@ -396,12 +399,14 @@ TEST(TrainingOps, ManyRowsKeepTheOrderOfRepeatedIndices) {
 }
 
 TEST(TrainingOps, FtrlTakesAnyPower) {
-  for (const Rule& rule : rules()) {
-    if (!rule.name.starts_with("Ftrl")) continue;
-    for (const double power : {-0.7, -1.0, 0.0}) {
-      Comparison(rule, "ResourceApply" + rule.name, DType::kDouble, {40}, power).run();
+  testing::for_each_simd_target([] {
+    for (const Rule& rule : rules()) {
+      if (!rule.name.starts_with("Ftrl")) continue;
+      for (const double power : {-0.7, -1.0, 0.0}) {
+        Comparison(rule, "ResourceApply" + rule.name, DType::kDouble, {40}, power).run();
+      }
     }
-  }
+  });
 }
 
 std::vector<std::shared_ptr<ResourceSlot>> ftrl_slots(const std::vector<double>& var, const std::vector<double>& accum,
