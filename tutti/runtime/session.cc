@@ -88,9 +88,15 @@ Result<Session::CallableId> Session::callable_for(const Feeds& feeds, const std:
   for (const TensorName& name : fetches) signature.fetches.push_back(name.str());
   for (const NodeName& name : targets) signature.targets.push_back(name.str());
   TUTTI_ASSIGN_OR_RETURN(CallableId callable, make_callable(signature));
-  MutexLock lock(signatures_mu_);
-  // Where two threads compiled the same signature at once, one of the two callables stays unused.
-  return signatures_.emplace(std::move(key), callable).first->second;
+  CallableId kept = 0;
+  {
+    MutexLock lock(signatures_mu_);
+    kept = signatures_.emplace(std::move(key), callable).first->second;
+  }
+  // Two threads may compile the same signature at once. The second to come uses the first's; that its own cannot be
+  // released, the session being closed say, is nothing that its run should fail of.
+  if (kept != callable) static_cast<void>(release_callable(callable));
+  return kept;
 }
 
 }  // namespace tutti
