@@ -392,6 +392,27 @@ TEST_F(LocalSessionTest, AnAbandonedPartialRunDoesNotKeepTheSessionOpen) {
   EXPECT_TRUE(session.close().ok());
 }
 
+TEST_F(LocalSessionTest, APartialRunHasATimeLimitAndACancellation) {
+  Output a = placeholder(graph_, DType::kFloat, PartialShape::scalar(), "a");
+  Output b = a * 2.0;
+  Output next = dequeue(graph_, fifo_queue(graph_, "queue"), "next")->output();
+  LocalSession session(graph_);
+  const Signature signature{.feeds = {"a:0"}, .fetches = {b.name(), next.name()}};
+  auto limited = session.partial_run_setup(signature, {.timeout = std::chrono::milliseconds(1)});
+  ASSERT_TRUE(limited.ok()) << limited.status().to_string();
+  EXPECT_EQ(session.partial_run(*limited, {}, {next}).status().code(), Code::kDeadlineExceeded);
+
+  Cancellation cancellation;
+  auto handle = session.partial_run_setup(signature, {.cancellation = &cancellation});
+  ASSERT_TRUE(handle.ok()) << handle.status().to_string();
+  EXPECT_TRUE(session.partial_run(*handle, {{a, Tensor::scalar(3.0f)}}, {b}).ok());
+  std::thread stopper([&] { cancellation.cancel(cancelled("enough")); });
+  const Status stuck = session.partial_run(*handle, {}, {next}).status();
+  stopper.join();
+  EXPECT_EQ(stuck.code(), Code::kCancelled);
+  EXPECT_HAS(stuck.message(), "enough");
+}
+
 TEST_F(LocalSessionTest, APartialRunMayFetchWhatItFeeds) {
   Output a = placeholder(graph_, DType::kFloat, PartialShape::scalar(), "a");
   Output b = a * 2.0;

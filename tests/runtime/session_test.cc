@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <barrier>
+#include <set>
+#include <thread>
 
 namespace tutti::session_test {
 
@@ -25,7 +28,7 @@ class CountingSession : public Session {
     released.push_back(callable);
     return {};
   }
-  Result<std::string> partial_run_setup(const Signature&) override { return unimplemented("partial runs"); }
+  Result<std::string> partial_run_setup(const Signature&, const RunOptions&) override { return unimplemented("partial runs"); }
   Result<std::vector<Tensor>> partial_run(const std::string&, const Feeds&, const std::vector<TensorName>&) override {
     return unimplemented("partial runs");
   }
@@ -37,6 +40,42 @@ class CountingSession : public Session {
   std::vector<CallableId> released;
   bool hold = false;
   std::vector<Done> held;
+};
+
+// Compiles nothing. Two threads that ask for a callable wait for each other.
+class PairedSession : public Session {
+ public:
+  Result<CallableId> make_callable(const Signature&) override {
+    both_.arrive_and_wait();
+    MutexLock lock(mu_);
+    held_.insert(next_);
+    return next_++;
+  }
+  void run_callable_async(CallableId callable, std::vector<Tensor>, const RunOptions&, Done done) override {
+    MutexLock lock(mu_);
+    done(held_.contains(callable) ? Status() : invalid_argument("there is no callable ", callable), {});
+  }
+  Status release_callable(CallableId callable) override {
+    MutexLock lock(mu_);
+    return held_.erase(callable) == 1 ? Status() : invalid_argument("there is no callable ", callable);
+  }
+  Result<std::string> partial_run_setup(const Signature&, const RunOptions&) override { return unimplemented(""); }
+  Result<std::vector<Tensor>> partial_run(const std::string&, const Feeds&, const std::vector<TensorName>&) override {
+    return unimplemented("");
+  }
+  Status extend(std::string_view) override { return {}; }
+  std::vector<std::string> list_devices() override { return {}; }
+  Status close() override { return {}; }
+  std::size_t held() {
+    MutexLock lock(mu_);
+    return held_.size();
+  }
+
+ private:
+  std::barrier<> both_{2};
+  Mutex mu_;
+  CallableId next_ TUTTI_GUARDED_BY(mu_) = 1;
+  std::set<CallableId> held_ TUTTI_GUARDED_BY(mu_);
 };
 
 constexpr int kKept = 1024;
@@ -78,6 +117,16 @@ TEST(SessionTest, ASignatureThatRunsIsNotReleased) {
   EXPECT_EQ(ended, 1);
   session.run({}, {name(kKept + 1)});
   EXPECT_EQ(session.released, (std::vector<Session::CallableId>{2, 1}));
+}
+
+TEST(SessionTest, ASignatureThatTwoThreadsCompileAtOnceIsKeptOnce) {
+  PairedSession session;
+  auto run = [&] { EXPECT_TRUE(session.try_run({}, {"x"}).ok()); };
+  std::thread other(run);
+  run();
+  other.join();
+  EXPECT_EQ(session.held(), 1u);
+  run();  // and that one is still there
 }
 
 }  // namespace tutti::session_test

@@ -90,8 +90,8 @@ class ClientSession : public Session {
     session_->run_callable_async(callable, std::move(feeds), options, std::move(done));
   }
   Status release_callable(CallableId callable) override { return session_->release_callable(callable); }
-  Result<std::string> partial_run_setup(const Signature& signature) override {
-    return session_->partial_run_setup(signature);
+  Result<std::string> partial_run_setup(const Signature& signature, const RunOptions& options) override {
+    return session_->partial_run_setup(signature, options);
   }
   Result<std::vector<Tensor>> partial_run(const std::string& handle, const Feeds& feeds,
                                           const std::vector<TensorName>& fetches) override {

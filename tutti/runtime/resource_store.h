@@ -11,8 +11,8 @@
 
 namespace tutti {
 
-// Slots by container and name, in memory. A slot that is empty and that nobody holds any more goes some time: names that
-// are mentioned once cost nothing for ever. Thread-safe.
+// Slots by container and name, in memory. A slot that is empty and that nobody holds any more goes some time: names
+// that are mentioned once cost nothing for ever. Thread-safe.
 class LocalResourceStore : public ResourceStore {
  public:
   LocalResourceStore();

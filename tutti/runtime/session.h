@@ -97,8 +97,11 @@ class Session {
   virtual Status release_callable(CallableId callable) = 0;
 
   // A step in several calls: names every feed and fetch of all of them; each is then given or taken once. The call
-  // that gives or takes the last of them waits for the targets too and gives the step's status.
-  virtual Result<std::string> partial_run_setup(const Signature& signature) = 0;
+  // that gives or takes the last of them waits for the targets too and gives the step's status. `options` hold from
+  // here to that call, their time limit too. On a cluster they end a call that waits, and with it the step; between
+  // calls nothing ends there, and there is no metadata.
+  virtual Result<std::string> partial_run_setup(const Signature& signature, const RunOptions& options) = 0;
+  Result<std::string> partial_run_setup(const Signature& signature) { return partial_run_setup(signature, {}); }
   virtual Result<std::vector<Tensor>> partial_run(const std::string& handle, const Feeds& feeds,
                                                   const std::vector<TensorName>& fetches) = 0;
 
