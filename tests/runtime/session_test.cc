@@ -28,7 +28,9 @@ class CountingSession : public Session {
     released.push_back(callable);
     return {};
   }
-  Result<std::string> partial_run_setup(const Signature&, const RunOptions&) override { return unimplemented("partial runs"); }
+  Result<std::string> partial_run_setup(const Signature&, const RunOptions&) override {
+    return unimplemented("partial runs");
+  }
   Result<std::vector<Tensor>> partial_run(const std::string&, const Feeds&, const std::vector<TensorName>&) override {
     return unimplemented("partial runs");
   }
