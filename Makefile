@@ -106,10 +106,16 @@ build/peers_new/installed: tests/interop/requirements_new.txt
 	@build/peers_new/bin/python -m pip install --quiet --disable-pip-version-check -r $<
 	@touch $@
 
-# TensorFlow clients of two versions against a cluster of Tutti's servers; cluster_reference: against TensorFlow's own.
+# A mixed cluster: one program of each kind that moves tensors, state, gradients and errors between the two systems.
+MIXED := seed_three|training_(ref|resource)|while_v1_gradient|while_v2_gradient|accumulators|error_first|partial_run$$|session_saver
+
+# TensorFlow clients of two versions against a cluster of Tutti's servers, and one against mixed ones; cluster_reference:
+# against TensorFlow's own.
 cluster: build build/peers/installed build/peers_new/installed
 	@python3 tests/interop/cluster/run.py --servers tutti $(CLUSTER_FLAGS)
 	@python3 tests/interop/cluster/run.py --servers tutti --client-python build/peers_new/bin/python $(CLUSTER_FLAGS)
+	@python3 tests/interop/cluster/run.py --servers ps=tutti,worker=tensorflow --only '$(MIXED)'
+	@python3 tests/interop/cluster/run.py --servers ps=tensorflow,worker=tutti --only '$(MIXED)'
 
 cluster_reference: build/peers/installed
 	@python3 tests/interop/cluster/run.py --servers tensorflow $(CLUSTER_FLAGS)
