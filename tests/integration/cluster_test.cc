@@ -346,6 +346,20 @@ TEST(ClusterTest, WhoIsMissingIsSaidOnce) {
   EXPECT_NE(said[0].find("name lookup failed"), std::string::npos) << said[0];
 }
 
+TEST(ClusterTest, ASessionEndsWithItsKilledClient) {
+  ProcessCluster cluster(0, 1, {"--log-level=debug"});
+  cluster.start_all();
+  ChildProcess& worker = cluster.child("worker", 0);
+  ChildProcess client({TUTTI_SESSION_HOLDER, cluster.target("worker", 0)});
+  ASSERT_NE(client.wait_for_line("holds a session"), "") << client.output();
+  const std::string created = worker.wait_for_line(" was created");
+  const std::size_t begin = created.find("session ");
+  ASSERT_NE(begin, std::string::npos) << worker.output();
+  const std::string session = created.substr(begin, created.find(" was created") - begin);
+  client.send(SIGKILL);
+  EXPECT_NE(worker.wait_for_line(session + " is closed: the session's client has gone"), "") << worker.output();
+}
+
 // Runs steps until one fails.
 Status first_failure(Session& session, Node* target) {
   while (true) {
