@@ -43,7 +43,7 @@ struct ServerFlags {
   std::string token_file;
   bool insecure = false;
   bool no_shared_memory = false;
-  int idle_limit_seconds = 0;
+  int idle_limit_seconds = 3600;
   int handshake_seconds = 10;
   ServerLimits limits;
   std::string log_level = "info";
@@ -95,8 +95,10 @@ void add_server_flags(CLI::App& command, ServerFlags& flags) {
                    "No encryption and no token: whoever reaches the port runs graphs here");
   command.add_flag("--no-shared-memory", flags.no_shared_memory, "Speak gRPC also with tasks of the same host");
   command
-      .add_option("--idle-limit", flags.idle_limit_seconds,
-                  "Seconds without a call after which a session of a TensorFlow client is closed; 0: never")
+      .add_option(
+          "--idle-limit", flags.idle_limit_seconds,
+          "Seconds without a call after which a session of a TensorFlow client is closed, 3600 when not given; 0: "
+          "never")
       ->check(CLI::Range(0, 1'000'000'000));
   add_limit_flags(command, flags);
   command

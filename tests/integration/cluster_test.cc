@@ -393,6 +393,59 @@ TEST(ClusterTest, ATaskMayStartLast) {
   EXPECT_EQ(values(session->run({}, {seed.second})[0]), (std::vector<float>{7, 7, 7, 7}));
 }
 
+TEST(ClusterTest, AMissingTaskEndsAClientThatDoesNotWait) {
+  ProcessCluster cluster(1, 1);
+  cluster.start("worker", 0);
+  Graph graph(builtin_ops());
+  ConnectOptions options = within();
+  options.wait_for_ready = false;
+  const Status status = connect(cluster.target("worker", 0), graph, options).status();
+  EXPECT_EQ(status.code(), Code::kUnavailable) << status.to_string();
+  EXPECT_NE(status.message().find("/job:ps/replica:0/task:0"), std::string::npos) << status.to_string();
+  cluster.start("ps", 0);
+  options.wait_for_ready = true;
+  EXPECT_EQ(connect(cluster.target("worker", 0), graph, options).value_or_throw()->list_devices().size(), 2u);
+}
+
+TEST(ClusterTest, WhoIsMissingIsSaidOnce) {
+  ChildProcess worker(server_command({"--ps_hosts=no-such-host.invalid:1", "--worker_hosts=localhost:0",
+                                      "--job_name=worker", "--task_index=0"}),
+                      {"TF_CONFIG"});
+  const std::string line = worker.wait_for_line("listening on");
+  const std::string target = line.substr(line.find("grpc://"));
+  const std::string ps = "/job:ps/replica:0/task:0";
+  Graph graph(builtin_ops());
+  for (int i = 0; i < 2; ++i) {
+    ConnectOptions options = within();
+    options.create_timeout = 3s;  // longer than it is before it is said
+    const Status status = connect(target, graph, options).status();
+    EXPECT_EQ(status.code(), Code::kDeadlineExceeded) << status.to_string();
+  }
+  worker.send(SIGTERM);
+  EXPECT_EQ(worker.wait(), 0);
+  std::vector<std::string> said;
+  for (const std::string_view one : str_split(worker.output(), '\n')) {
+    if (one.find(ps) != one.npos) said.emplace_back(one);
+  }
+  ASSERT_EQ(said.size(), 1u) << worker.output();
+  EXPECT_NE(said[0].find("still missing"), std::string::npos) << said[0];
+  EXPECT_NE(said[0].find("name lookup failed"), std::string::npos) << said[0];
+}
+
+TEST(ClusterTest, ASessionEndsWithItsKilledClient) {
+  ProcessCluster cluster(0, 1, {"--log-level=debug"});
+  cluster.start_all();
+  ChildProcess& worker = cluster.child("worker", 0);
+  ChildProcess client({TUTTI_SESSION_HOLDER, cluster.target("worker", 0)});
+  ASSERT_NE(client.wait_for_line("holds a session"), "") << client.output();
+  const std::string created = worker.wait_for_line(" was created");
+  const std::size_t begin = created.find("session ");
+  ASSERT_NE(begin, std::string::npos) << worker.output();
+  const std::string session = created.substr(begin, created.find(" was created") - begin);
+  client.send(SIGKILL);
+  EXPECT_NE(worker.wait_for_line(session + " is closed: the session's client has gone"), "") << worker.output();
+}
+
 // Runs steps until one fails; OK when none has for a minute.
 Status first_failure(Session& session, Node* target) {
   const auto limit = std::chrono::steady_clock::now() + 60s;

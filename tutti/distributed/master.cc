@@ -108,6 +108,7 @@ Result<MasterSession::Setup> Master::Impl::make_setup(const CreateSessionRequest
   setup.handle = context_->ids.handle();
   setup.task = options_.task;
   setup.directory = workers_;
+  setup.fail_fast = request.fail_fast;
   if (!setup.config.cluster.empty()) {
     return unimplemented(options_.task, ": this server does not take a cluster from its clients (cluster_def)");
   }
@@ -161,21 +162,22 @@ void Master::Impl::list_all_devices(const CallOptions& options, ReplyDone<ListDe
   if (!tasks.ok()) return done(tasks.status());
   auto self = shared_from_this();
   auto listing = std::make_shared<Listing>(*context_->clock, options);
-  listing->discovery = std::make_shared<Discovery>(
-      context_, "ListDevices", *std::move(tasks), [self, listing, done](Status status, std::vector<FoundTask> found) {
-        listing->watch.stop();
-        ListDevicesReply reply;
-        for (std::size_t i = 0; i < found.size(); ++i) {
-          std::vector<DeviceInfo>& devices = i == 0 ? reply.local : reply.remote;
-          devices.insert(devices.end(), found[i].devices.begin(), found[i].devices.end());
-        }
-        if (status.ok()) {
-          done(std::move(reply));
-        } else {
-          done(std::move(status));
-        }
-        self->end_listing(listing);
-      });
+  listing->discovery =
+      std::make_shared<Discovery>(context_, *std::move(tasks), Discovery::Absent::kWaitedFor,
+                                  [self, listing, done](Status status, std::vector<FoundTask> found) {
+                                    listing->watch.stop();
+                                    ListDevicesReply reply;
+                                    for (std::size_t i = 0; i < found.size(); ++i) {
+                                      std::vector<DeviceInfo>& devices = i == 0 ? reply.local : reply.remote;
+                                      devices.insert(devices.end(), found[i].devices.begin(), found[i].devices.end());
+                                    }
+                                    if (status.ok()) {
+                                      done(std::move(reply));
+                                    } else {
+                                      done(std::move(status));
+                                    }
+                                    self->end_listing(listing);
+                                  });
   const std::shared_ptr<Discovery> discovery = listing->discovery;
   Status stopped;
   {

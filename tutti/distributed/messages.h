@@ -62,6 +62,8 @@ struct CreateSessionRequest {
   std::string graph_def;
   SessionConfig config;
   std::string target;
+  // By Tutti's clients: a task that is not there ends it, with kUnavailable; else it is waited for.
+  bool fail_fast = false;
 };
 struct CreateSessionReply {
   std::string session_handle;

@@ -243,8 +243,11 @@ Status RemoteSession::create() {
       true, own ? options_.create_timeout : options_.config.operation_timeout,
       [this](CallOptions options, ReplyDone<CreateSessionReply> done) {
         options.wait_for_ready = options_.wait_for_ready;
-        master_->create_session({.graph_def = {}, .config = options_.config, .target = options_.target}, options,
-                                std::move(done));
+        master_->create_session({.graph_def = {},
+                                 .config = options_.config,
+                                 .target = options_.target,
+                                 .fail_fast = !options_.wait_for_ready},
+                                options, std::move(done));
       },
       options_.create_cancellation);
   if (!reply.ok()) return reply.status();

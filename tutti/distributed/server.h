@@ -49,7 +49,8 @@ struct ConnectOptions {
   std::vector<std::string> device_filters;
   std::chrono::milliseconds operation_timeout{0};  // of each call; 0: no limit
   std::chrono::milliseconds create_timeout{0};     // of waiting for the cluster; 0: as operation_timeout
-  // Waits for tasks that are not there yet; else kUnavailable at once.
+  // Waits for the master and for tasks of its cluster that are not there yet; else kUnavailable, which names one of
+  // them, after about a second of attempts. (A master of TensorFlow waits for its tasks in any case.)
   bool wait_for_ready = true;
   SecurityOptions security;
   bool shared_memory = true;

@@ -2,6 +2,7 @@
 
 A Cluster owns its processes and ends them by id. It needs no TensorFlow itself.
 """
+import copy
 import ctypes
 import json
 import os
@@ -57,6 +58,12 @@ class Options:
         """"tutti" or "tensorflow" where all servers are of that kind, else "mixed"."""
         kinds = set(self._kinds().values())
         return kinds.pop() if len(kinds) == 1 else "mixed"
+
+    def with_flags(self, tutti_flags):
+        """The same, with more words for `tutti server`."""
+        more = copy.copy(self)
+        more.tutti_flags = f"{self.tutti_flags} {tutti_flags}"
+        return more
 
     def to_json(self):
         return json.dumps({key: None if value is None else str(value) for key, value in vars(self).items()})

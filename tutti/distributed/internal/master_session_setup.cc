@@ -46,7 +46,7 @@ void MasterSession::discover() {
   Result<std::vector<FoundTask>> tasks = select_tasks(*setup_.directory, setup_.config.device_filters, setup_.task);
   if (!tasks.ok()) return end_creation(tasks.status());
   auto discovery = std::make_shared<Discovery>(
-      context_, "CreateSession", *std::move(tasks),
+      context_, *std::move(tasks), setup_.fail_fast ? Discovery::Absent::kError : Discovery::Absent::kWaitedFor,
       [self = shared_from_this()](Status status, auto tasks) { self->found(std::move(status), std::move(tasks)); });
   {
     MutexLock lock(mu_);
