@@ -25,6 +25,9 @@ FUZZED ?= graph_def bundle checkpoint_state event image parse record messages tf
 # Cases that are drawn for each op and compared with TensorFlow's results, and the seed that they come from.
 DRAWN_CASES ?= 3
 DRAWN_SEED ?= 1
+# Graphs whose placement is compared with TensorFlow's, and the seed that they come from.
+PLACED_GRAPHS ?= 60
+PLACED_SEED ?= 1
 # Steps that the models of TensorFlow are trained for.
 MODEL_STEPS ?= 50
 
@@ -64,7 +67,8 @@ interop: build build/interop/cases.done
 	@$(PEERS) tests/interop/check_text.py $(BIN)/graph_runner build/interop/text
 	@$(PEERS) tests/interop/check_errors.py $(BIN)/graph_runner build/interop/errors
 	@$(PEERS) tests/interop/check_wire.py $(BIN)/wire_tool proto
-	@$(PEERS) tests/interop/check_placement.py $(BIN)/placement_tool
+	@$(PEERS) tests/interop/check_placement.py $(BIN)/placement_tool --graphs $(PLACED_GRAPHS) \
+	  --seed $(PLACED_SEED)
 	@$(PEERS) tests/interop/check_cut.py $(BIN)/cut_runner
 	@$(PEERS) tests/interop/check_optimizers.py $(BIN)/optimizer_tool
 	@$(PEERS) tests/interop/check_sync_replicas.py $(BIN)/sync_replicas_tool
@@ -124,8 +128,8 @@ asan tsan: setup
 soak: build
 	@scripts/setup --dev
 	@cd build/release && $(TEST_ENV) TUTTI_STRESS=20 ctest --output-on-failure
-	@$(BIN)/simulate 50000 1 & first=$$!; $(BIN)/simulate 50000 50001 && wait $$first
-	@$(MAKE) --no-print-directory interop DRAWN_CASES=24 MODEL_STEPS=300
+	@timeout 600 $(BIN)/simulate 50000 1 & first=$$!; timeout 600 $(BIN)/simulate 50000 50001 && wait $$first
+	@$(MAKE) --no-print-directory interop DRAWN_CASES=24 MODEL_STEPS=300 PLACED_GRAPHS=2000
 	@TUTTI_STRESS=20 $(MAKE) --no-print-directory tsan
 	@cmake --preset fuzz >/dev/null
 	@cmake --build build/fuzz --target $(FUZZED:=_fuzzer) $(FUZZED:=_seeds)
