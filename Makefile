@@ -21,12 +21,15 @@ TSAN_FILTER ?= ^(core|kernels|runtime|integration|transport|distributed)$$
 # protobuf's maps have another layout under tsan than in Debian's library: what compares with them is left out.
 TSAN_ENV := GTEST_FILTER=-Codec.*
 FUZZ_SECONDS ?= 600
-FUZZED ?= graph_def bundle checkpoint_state event image parse record messages tf_config
+FUZZED ?= graph_def bundle checkpoint_state event image parse record messages tf_config hello shm_message key
 # Cases that are drawn for each op and compared with TensorFlow's results, how many of them at least must say something,
 # and the seed that they come from.
 DRAWN_CASES ?= 3
 DRAWN_AT_LEAST ?= 1
 DRAWN_SEED ?= 1
+# Graphs whose placement is compared with TensorFlow's, and the seed that they come from.
+PLACED_GRAPHS ?= 60
+PLACED_SEED ?= 1
 # Steps that the models of TensorFlow are trained for.
 MODEL_STEPS ?= 50
 
@@ -66,7 +69,8 @@ interop: build build/interop/cases.done
 	@$(PEERS) tests/interop/check_text.py $(BIN)/graph_runner build/interop/text
 	@$(PEERS) tests/interop/check_errors.py $(BIN)/graph_runner build/interop/errors
 	@$(PEERS) tests/interop/check_wire.py $(BIN)/wire_tool proto
-	@$(PEERS) tests/interop/check_placement.py $(BIN)/placement_tool
+	@$(PEERS) tests/interop/check_placement.py $(BIN)/placement_tool --graphs $(PLACED_GRAPHS) \
+	  --seed $(PLACED_SEED)
 	@$(PEERS) tests/interop/check_cut.py $(BIN)/cut_runner
 	@$(PEERS) tests/interop/check_optimizers.py $(BIN)/optimizer_tool
 	@$(PEERS) tests/interop/check_sync_replicas.py $(BIN)/sync_replicas_tool
@@ -133,8 +137,8 @@ asan tsan: setup
 soak: build
 	@scripts/setup --dev
 	@cd build/release && $(TEST_ENV) TUTTI_STRESS=20 ctest --output-on-failure
-	@$(BIN)/simulate 50000 1 & first=$$!; $(BIN)/simulate 50000 50001 && wait $$first
-	@$(MAKE) --no-print-directory interop DRAWN_CASES=24 DRAWN_AT_LEAST=20 MODEL_STEPS=300
+	@timeout 600 $(BIN)/simulate 50000 1 & first=$$!; timeout 600 $(BIN)/simulate 50000 50001 && wait $$first
+	@$(MAKE) --no-print-directory interop DRAWN_CASES=24 DRAWN_AT_LEAST=20 MODEL_STEPS=300 PLACED_GRAPHS=2000
 	@TUTTI_STRESS=20 $(MAKE) --no-print-directory tsan
 	@cmake --preset fuzz >/dev/null
 	@cmake --build build/fuzz --target $(FUZZED:=_fuzzer) $(FUZZED:=_seeds)
