@@ -154,7 +154,8 @@ TEST_F(CheckpointSaverHookTest, ASaveThatFailsEndsTheJobAndLeavesTheOldOne) {
 
 TEST_F(CheckpointSaverHookTest, AFailedSaveInTheBackgroundEndsTheJobBeforeTheNextSaveIsDue) {
   FaultyFileSystem full(local_file_system(), [&](FileOp op, const std::string& path) {
-    return op == FileOp::kRename && path.find("/checkpoint") != path.npos ? resource_exhausted(path, ": disk full") : Status();
+    return op == FileOp::kRename && path.find("/checkpoint") != path.npos ? resource_exhausted(path, ": disk full")
+                                                                          : Status();
   });
   creator.environment.files = &full;
   CheckpointSaverOptions made = options();
