@@ -2,6 +2,7 @@
 //
 //   tutti run --ps 2 --workers 2 distributed_mnist
 //   tutti run --ps 2 --workers 2 distributed_mnist --is_sync
+//   tutti run --ps 2 --workers 2 --threads 1 distributed_mnist --strict
 //
 // or each task by itself, on any machine that the others reach:
 //
@@ -13,7 +14,8 @@
 //
 // Between-graph replication: every worker builds the same graph for itself, and they meet in the variables, which are
 // on the parameter servers under the same names. Asynchronous: each worker applies its gradients when it has them.
-// Synchronous (--is_sync): gradients of all workers are averaged and applied once.
+// Synchronous (--is_sync): gradients of all workers are averaged and applied once. Strict (--strict): the same, and any
+// number of workers, with as many threads each, comes to the same bits.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -42,6 +44,9 @@ struct Flags {
   int task_index = 0;
   int num_workers = 0;
   bool is_sync = false;
+  bool strict = false;
+  int shards = 4;
+  std::int64_t log_gradients = 0;
   int replicas_to_aggregate = 0;
   std::int64_t train_steps = 2000;
   std::int64_t batch_size = 32;
@@ -88,6 +93,14 @@ void add_flags(CLI::App& app, Flags& flags) {
       ->check(CLI::NonNegativeNumber);
   CLI::Option* const sync =
       app.add_flag("--is_sync", flags.is_sync, "Average the gradients of all workers before they are applied");
+  app.add_flag("--strict", flags.strict, "The same bits on any number of workers: each step is cut into --shards");
+  app.add_option("--shards", flags.shards, "With --strict: parts of a step, each of --batch_size digits")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--log_gradients", flags.log_gradients,
+                 "With --is_sync or --strict: steps between the chief's lines on what became of each worker's "
+                 "gradients; 0: none")
+      ->check(CLI::NonNegativeNumber);
   app.add_option("--replicas_to_aggregate", flags.replicas_to_aggregate,
                  "With --is_sync: gradients that make a step; the other workers are backups. 0: one of each worker")
       ->check(CLI::NonNegativeNumber);
@@ -237,9 +250,33 @@ void print_counts(const std::vector<GradientRow>& rows) {
   }
 }
 
+// Batches of a worker's own, in random order; strictly, those that a claim {step, shard} names, the same for all.
+class Feeder {
+ public:
+  Feeder(const Place& place, const Flags& flags)
+      : shards_(flags.shards),
+        batch_size_(flags.batch_size),
+        set_(training_digits(flags.strict ? flags.digits : flags.digits / place.workers,
+                             flags.strict ? 0 : place.number)),
+        batches_(set_, batch_size_, kSeed + static_cast<std::uint64_t>(place.number)) {}
+
+  DigitSet next() { return batches_.next(); }
+  DigitSet of_claim(const Tensor& claim) const {
+    const std::int64_t number = claim.data<std::int64_t>()[0] * shards_ + claim.data<std::int64_t>()[1];
+    const std::int64_t begin = number * batch_size_ % std::max<std::int64_t>(set_.size() - batch_size_, 1);
+    const std::int64_t end = std::min(begin + batch_size_, set_.size());
+    return {set_.images.slice(begin, end), set_.labels.slice(begin, end)};
+  }
+
+ private:
+  const std::int64_t shards_;
+  const std::int64_t batch_size_;
+  const DigitSet set_;
+  Batches batches_;
+};
+
 void train(Server& server, const Place& place, const Flags& flags) {
-  Batches batches(training_digits(flags.digits / place.workers, place.number), flags.batch_size,
-                  kSeed + static_cast<std::uint64_t>(place.number));
+  Feeder feeder(place, flags);
   // Variables go to the parameter servers in turn, everything else to this worker.
   Graph graph(builtin_ops());
   const auto scope =
@@ -248,14 +285,21 @@ void train(Server& server, const Place& place, const Flags& flags) {
   const Var global_step = get_or_create_global_step(graph);
   const std::unique_ptr<Optimizer> optimizer = optimizers().at(flags.optimizer)(flags.learning_rate);
   std::vector<Hook> hooks = {SayWhere(global_step), StopAtStepHook({.last_step = flags.train_steps})};
+  std::vector<Hook> chief_hooks;
   const int workers = flags.num_workers > 0 ? flags.num_workers : place.workers;
   SyncReplicas replicas(
       *optimizer, {.replicas_to_aggregate = flags.replicas_to_aggregate > 0 ? flags.replicas_to_aggregate : workers,
                    .total_num_replicas = workers,
                    .worker = place.device});
+  std::optional<StrictReplicas> strict;
   DelayCompensation compensation(*optimizer, {.worker = place.number, .lambda = flags.delay_compensation});
   Node* step_op = nullptr;
-  if (flags.is_sync) {
+  if (flags.strict) {
+    strict.emplace(graph, *optimizer, StrictReplicasOptions{.num_shards = flags.shards, .worker = place.device});
+    step_op = strict->minimize(model.loss, global_step);
+    // The chief's comes before what saves: when the last checkpoint is saved nobody trains any more.
+    (place.is_chief() ? chief_hooks : hooks).push_back(SyncReplicasHook(*strict, place.is_chief()));
+  } else if (flags.is_sync) {
     step_op = replicas.apply_gradients(gradients(replicas, model, global_step, place, flags), global_step);
     hooks.push_back(SyncReplicasHook(replicas, place.is_chief()));
   } else {
@@ -265,6 +309,9 @@ void train(Server& server, const Place& place, const Flags& flags) {
 
   std::optional<GradientLedgerReader> ledger;
   if (flags.count_gradients) ledger.emplace(graph, parameter_servers(place.cluster));
+  if (flags.log_gradients > 0 && place.is_chief()) {
+    hooks.push_back(GradientLedgerHook({.devices = parameter_servers(place.cluster), .every_n_steps = flags.log_gradients}));
+  }
 
   // The chief initialises the variables, or restores them from a checkpoint, and saves them; the others wait for it.
   // When a task is lost, the session waits until it is back and goes on.
@@ -277,12 +324,26 @@ void train(Server& server, const Place& place, const Flags& flags) {
                                            .is_chief = place.is_chief(),
                                            .checkpoint_dir = flags.checkpoint_dir,
                                            .hooks = hooks,
+                                           .chief_only_hooks = chief_hooks,
                                            .save_checkpoint_steps = flags.save_steps,
                                            .config = {.connect = in_this_process},
                                            .log_step_count_steps = 0});
   Progress progress(flags.log_steps, flags.train_steps);
+  std::optional<Tensor> claim;  // strictly: what this worker computes next
   session.loop([&] {
-    const auto values = session.run(model.feeds(batches.next()), {model.loss, global_step}, {step_op});
+    std::vector<TensorName> fetches = {model.loss, global_step};
+    Feeds feeds;
+    if (strict) {
+      if (!claim) claim = session.run({}, {strict->claim()})[0];
+      if (session.should_stop()) return;
+      feeds = model.feeds(feeder.of_claim(*claim));
+      feeds.emplace_back(strict->claim(), *claim);
+      fetches.emplace_back(strict->next_claim());
+    } else {
+      feeds = model.feeds(feeder.next());
+    }
+    const auto values = session.run(feeds, fetches, {step_op});
+    if (strict) claim = values[2];
     progress.show(values[1].scalar<std::int64_t>(), values[0].scalar<float>());
   });
 
