@@ -252,8 +252,8 @@ Status array_concat_shape(ShapeContext& c) {
   return {};
 }
 
-OpRow array_row(std::string name, std::string signature, std::string attrs, KernelFactory kernel,
-                GradFn grad = nullptr, ShapeFn shape = shape::none) {
+OpRow array_row(std::string name, std::string signature, std::string attrs, KernelFactory kernel, GradFn grad = nullptr,
+                ShapeFn shape = shape::none) {
   const bool no_gradient = !grad;
   return {.name = std::move(name),
           .signature = std::move(signature),

@@ -306,7 +306,8 @@ void check_case(const Case& c, Totals& totals) {
   if (status.ok()) return;
   ++totals.failed;
   std::printf("FAIL %s case %d (%s%s) %s: %s%s\n", c.op.c_str(), c.number, c.kind.c_str(),
-              c.rewritten ? ", rewritten for Tutti" : "", how, printable(status.message(), 900).c_str(), describe_feeds(c).c_str());
+              c.rewritten ? ", rewritten for Tutti" : "", how, printable(status.message(), 900).c_str(),
+              describe_feeds(c).c_str());
 }
 
 int run_all(const std::string& folder, const std::string& op, int number) {
