@@ -135,9 +135,8 @@ TEST_F(RandomLawTest, BoundedHalfNumbersAreTensorFlows) {
   };
   const auto scalar = [&](double value) { return constant(graph_, value, DType::kHalf); };
   for (const Law& law : laws) {
-    Output drawn =
-        op1("ParameterizedTruncatedNormal",
-            {longs({5}), scalar(law.mean), scalar(law.stddev), scalar(law.low), scalar(law.high)}, kSeeds);
+    Output drawn = op1("ParameterizedTruncatedNormal",
+                       {longs({5}), scalar(law.mean), scalar(law.stddev), scalar(law.low), scalar(law.high)}, kSeeds);
     EXPECT_EQ(run(cast(drawn, DType::kDouble)), law.expected) << law.low;
   }
 }

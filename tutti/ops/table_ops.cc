@@ -28,6 +28,12 @@ constexpr const char* kMakerAttrs =
     "value_dtype: type";
 constexpr const char* kValueShape = "; value_shape: shape = []";
 
+// Tables with references for handles have scalars for keys.
+Status export_shape(ShapeContext& c) {
+  c.set_output(0, {kUnknownDim});
+  return {};
+}
+
 void add_form(OpTable& ops, const std::string& suffix, const std::string& type, const ShapeFn& handle_shape) {
   const std::string makes = "-> table_handle: " + type;
   add_table_op(ops, "HashTable" + suffix, makes, kMakerAttrs, maker(cpu::hash_table_kernel()), handle_shape);
@@ -45,7 +51,8 @@ void add_form(OpTable& ops, const std::string& suffix, const std::string& type, 
   add_table_op(ops, "LookupTableImport" + suffix, handle + ", keys: Tin, values: Tout -> ", types,
                TUTTI_CPU(cpu::table_import_kernel()));
   add_table_op(ops, "LookupTableExport" + suffix, handle + " -> keys: Tkeys, values: Tvalues",
-               "Tkeys: type; Tvalues: type", TUTTI_CPU(cpu::table_export_kernel()));
+               "Tkeys: type; Tvalues: type", TUTTI_CPU(cpu::table_export_kernel()),
+               suffix.empty() ? ShapeFn(export_shape) : ShapeFn(shape::none));
   add_table_op(ops, "LookupTableSize" + suffix, handle + " -> size: int64", "", TUTTI_CPU(kernel_from(cpu::table_size)),
                shape::scalar);
   add_table_op(ops, "InitializeTable" + suffix, handle + ", keys: Tkey, values: Tval -> ", "Tkey: type; Tval: type",

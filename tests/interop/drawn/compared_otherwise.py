@@ -32,17 +32,12 @@ COMPARED_OTHERWISE = {
     # Files: written here and read by TensorFlow, and the other way round.
     **dict.fromkeys(["SaveV2", "RestoreV2", "MergeV2Checkpoints", "Save", "SaveSlices", "Restore", "RestoreSlice"],
                     "checkpoint comparison of tests/interop"),
-    **dict.fromkeys(["ReadFile", "WriteFile", "MatchingFiles"], "tests/ops of files"),
-    "InitializeTableFromTextFile": "tests/ops of tables: it reads a file",
-    "InitializeTableFromTextFileV2": "tests/ops of tables: it reads a file",
     "ImageSummary": "tests/ops of summaries: PNG bytes depend on the compressor",
     "AudioSummaryV2": "tests/ops of summaries: the bytes are a sound file's",
-    **dict.fromkeys(["WholeFileReaderV2", "TextLineReaderV2", "FixedLengthRecordReaderV2", "TFRecordReaderV2"],
-                    "tests/ops of readers: they read files"),
     **dict.fromkeys(["IdentityReader", "WholeFileReader", "TextLineReader", "FixedLengthRecordReader",
                      "TFRecordReader", "ReaderRead", "ReaderReadUpTo", "ReaderNumRecordsProduced",
                      "ReaderNumWorkUnitsCompleted", "ReaderSerializeState", "ReaderRestoreState", "ReaderReset"],
-                    "as V2, with another form of handle; tests/ops of readers"),
+                    "as V2, with another form of handle; TensorFlow has withdrawn these readers"),
     **dict.fromkeys(["CollectiveBcastRecv", "CollectiveBcastRecvV2", "CollectiveReduceScatterV2", "CollectiveAllToAllV2",
                      "NcclAllReduce", "NcclReduce", "NcclBroadcast", "CollectivePermute"],
                     "TensorFlow refuses them on the CPU, or in a group of one; tests/ops of collectives"),
@@ -55,9 +50,8 @@ COMPARED_OTHERWISE = {
     "StatefulStandardNormal": "as StatefulStandardNormalV2; TensorFlow has withdrawn it",
     "RandomPoisson": "as RandomPoissonV2; TensorFlow has withdrawn it",
     "NonDeterministicInts": "from entropy; tests/ops of random numbers",
-    # Reasons as for MutableHashTableV2, whose ops are drawn.
     **dict.fromkeys(["MutableHashTableOfTensors", "MutableHashTableOfTensorsV2", "MutableDenseHashTable",
-                     "MutableDenseHashTableV2"], "tests/ops of tables"),
+                     "MutableDenseHashTableV2"], "tables of state_scripts.py"),
 }
 
 

@@ -41,7 +41,7 @@ from compared_otherwise import COMPARED_OTHERWISE, types_left_out  # noqa: E402
 from script import Case, Script, Skip, build_node, spoil  # noqa: E402
 
 SPOILED = 0.2  # of the cases have an argument that is likely wrong
-ATTEMPTS = 12  # to draw something that says anything
+ATTEMPTS = 40  # to draw something that says anything
 
 
 # How far TensorFlow's own result may be from its result with more digits: half of what the runner allows. Of a case
@@ -92,11 +92,12 @@ def run_case(seed, op, number, attempt, types):
         return case
 
 
-def write_cases(op, seed, numbers, out, progress):
+def write_cases(op, seed, numbers, first_attempt, out, progress):
+    """`first_attempt`: of the first number; earlier ones killed TensorFlow."""
     for number in numbers:
         reasons = []
-        for attempt in range(ATTEMPTS):
-            progress(number)
+        for attempt in range(first_attempt if number == numbers[0] else 0, ATTEMPTS):
+            progress(number, attempt)
             try:
                 case = draw_case(seed, op, number, attempt)
             except Skip as skip:
@@ -105,7 +106,8 @@ def write_cases(op, seed, numbers, out, progress):
             case.write(out)
             break
         else:
-            print(f"{op}: case {number} not drawn: {max(set(reasons), key=reasons.count)[:200]}")
+            reason = max(reasons, key=reasons.count, default="TensorFlow died")
+            print(f"{op}: case {number} not drawn: {reason[:200]}")
 
 
 def count_cases(path):
@@ -118,7 +120,7 @@ def count_cases(path):
     return count
 
 
-def run_child(op, seed, numbers, path, notes):
+def run_child(op, seed, numbers, first_attempt, path, notes):
     """All cases of an op in a process of its own: TensorFlow may abort on what it is given."""
     pid = os.fork()
     if pid:
@@ -126,12 +128,12 @@ def run_child(op, seed, numbers, path, notes):
     status = 1
     try:
         with open(path, "ab") as out, open(notes, "w", encoding="utf-8") as note:
-            def progress(number):
+            def progress(number, attempt):
                 note.seek(0)
-                note.write(f"{number:8d}")
+                note.write(f"{number:8d} {attempt:8d}")
                 note.flush()
                 out.flush()
-            write_cases(op, seed, numbers, out, progress)
+            write_cases(op, seed, numbers, first_attempt, out, progress)
             status = 0
     except BaseException as error:  # noqa: BLE001  (the parent must hear of it)
         import traceback
@@ -148,18 +150,19 @@ def generate_op(op, options, folder):
     notes = os.path.join(folder, op + ".note")
     numbers = [options.case] if options.case is not None else list(range(options.cases))
     open(path, "wb").close()
-    aborted = 0
+    aborted = first_attempt = 0
     while numbers:
-        pid = run_child(op, options.seed, numbers, path, notes)
+        pid = run_child(op, options.seed, numbers, first_attempt, path, notes)
         _, status = os.waitpid(pid, 0)
         if status == 0:
             break
         if os.WIFEXITED(status):  # it said why
             return aborted, 0
-        reached = int(open(notes, encoding="utf-8").read())
-        print(f"{op}: TensorFlow itself died (signal {os.WTERMSIG(status)}) of case {reached}; left out")
+        with open(notes, encoding="utf-8") as note:
+            reached, attempt = (int(word) for word in note.read().split())
+        print(f"{op}: TensorFlow itself died (signal {os.WTERMSIG(status)}) of case {reached}; another is drawn")
         aborted += 1
-        numbers = [n for n in numbers if n > reached]
+        numbers, first_attempt = [n for n in numbers if n >= reached], attempt + 1
     os.remove(notes)
     return aborted, count_cases(path)
 

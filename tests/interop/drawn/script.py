@@ -4,11 +4,13 @@ In a file a case is one line of JSON and, after it, the bytes that the line give
   {"op", "case", "kind", "exact",             exact: all bits of the results must be equal
    "graph": blob, "rewritten",                 GraphDef; whether it is another than TensorFlow's (see rewrites.py)
    "feeds": {tensor: blob},                    TensorProtos, the same in every step
-   "steps": [{"run": [nodes], "fetch": [tensors], "expect": [blobs]  or  "error": code, "message"}],
+   "steps": [{"run": [nodes], "fetch": [tensors], "expect": [blobs], "shapes"  or  "error": code, "message"}],
    "derivative": {"ys", "xs", "grad_ys": [tensors], "expect": [blob or null]}  or absent
    "blobs": [lengths]}
 To check it: one session for all steps. Where a step has an error, any step up to it, or reading the graph, may
-give that error. "derivative" is what differentiating the graph's own nodes again must give; null: no gradient.
+give that error. "shapes" has what TensorFlow knew of each before the run: null, or dimensions, of which -1 is open; Tutti
+must know as much, unless the graph is rewritten or drawn_runner.cc has an exception. "derivative" is what
+differentiating the graph's own nodes again must give; null: no gradient.
 """
 import json
 
@@ -52,6 +54,11 @@ def tensors_of(value):
 
 def is_differentiable(tensor):
     return tensor.dtype.is_floating or tensor.dtype.is_complex
+
+
+def _static_shape(tensor):
+    shape = tensor.shape
+    return None if shape.rank is None else [-1 if d is None else d for d in shape.as_list()]
 
 
 def _reason(error):
@@ -130,6 +137,7 @@ class Case:
             step["error"], step["message"] = error.error_code, _reason(error)
             return None
         step["expect"] = [(value, tensor.dtype) for value, tensor in zip(got, fetch)]
+        step["shapes"] = [_static_shape(tensor) for tensor in fetch]
         return got
 
     def _differentiate(self, session, outputs, xs):
@@ -161,7 +169,8 @@ class Case:
             self.feeds[grad.name] = (self.script.feeds[grad], grad.dtype)
         if present:
             self.steps.append({"run": [], "fetch": [g.name for g in present],
-                               "expect": [(values[g.name], g.dtype) for g in present]})
+                               "expect": [(values[g.name], g.dtype) for g in present],
+                               "shapes": [None] * len(present)})  # what its Python code knows is in no op
         self.derivative = {
             "ys": [y.name for y in ys], "xs": [x.name for x in xs], "grad_ys": [g.name for g in grad_ys],
             "expect": [None if g is None else (values[g.name], g.dtype) for g in grads]}
