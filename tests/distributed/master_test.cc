@@ -35,6 +35,8 @@ TEST_F(MasterTest, ASessionIsMadeOnEveryTask) {
     EXPECT_EQ(request.session_handle, session_);
     EXPECT_EQ(request.master_task, kWorker);
     EXPECT_EQ(request.master_incarnation, 100u);
+    ASSERT_EQ(request.cluster_devices.size(), 1u);
+    EXPECT_TRUE(request.cluster_devices[0].name.starts_with(task)) << request.cluster_devices[0].name;
     EXPECT_TRUE(request.cluster.empty());
     EXPECT_FALSE(request.isolate_session_state);
   }

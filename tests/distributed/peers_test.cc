@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <future>
+#include <thread>
+
 #include "tutti/distributed/codec.h"
 #include "tutti/distributed/hello.h"
 #include "tutti/distributed/task_service.h"
@@ -116,6 +119,7 @@ class PeersTest : public ::testing::Test {
     options.gone = [this](const std::string& task, const Status& cause, std::uint64_t incarnation) {
       gone_.emplace_back(task, cause);
       EXPECT_EQ(incarnation != 0, cause.code() == Code::kAborted) << incarnation;
+      if (on_gone_) on_gone_();
     };
     options.log = [this](const std::string& line) { lines_.push_back(line); };
     peers_ = std::make_unique<Peers>(std::move(options));
@@ -142,6 +146,7 @@ class PeersTest : public ::testing::Test {
   std::vector<std::string> dialled_;
   std::vector<std::string> fast_names_;
   std::vector<std::pair<std::string, Status>> gone_;
+  std::function<void()> on_gone_;
   std::vector<std::string> lines_;
   std::unique_ptr<Peers> peers_;
 };
@@ -447,6 +452,49 @@ TEST_F(PeersTest, ARestartIsToldBeforeTheAnswerThatShowsIt) {
   EXPECT_EQ(gone_before_answer, 1u);
   clock_.advance(5s);
   EXPECT_EQ(gone_.size(), 1u);
+}
+
+// The news is being told by another thread, which takes its time.
+TEST_F(PeersTest, AnAnswerThatWaitsForNewsHoldsNoThread) {
+  std::promise<void> telling, told;
+  on_gone_ = [&] {
+    telling.set_value();
+    told.get_future().wait();
+  };
+  start();
+  call();
+  peer_.restart(2);
+  std::thread teller([&] { peers_->heard(kPs, 2); });
+  telling.get_future().wait();
+  bool answered = false;
+  (*peers_->worker(kPs))->get_status({}, [&](const Result<GetStatusReply>& reply) {
+    answered = true;
+    EXPECT_TRUE(reply.ok());
+  });
+  EXPECT_FALSE(answered);
+  told.set_value();
+  teller.join();
+  EXPECT_TRUE(answered);
+}
+
+TEST_F(PeersTest, AnAnswerThatWaitsForNewsComesDespiteAStop) {
+  std::promise<void> telling, told;
+  on_gone_ = [&] {
+    telling.set_value();
+    told.get_future().wait();
+  };
+  start();
+  call();
+  peer_.restart(2);
+  std::thread teller([&] { peers_->heard(kPs, 2); });
+  telling.get_future().wait();
+  std::promise<void> answered;
+  (*peers_->worker(kPs))->get_status({}, [&](const Result<GetStatusReply>&) { answered.set_value(); });
+  std::thread stopper([&] { peers_->stop(unavailable("the end")); });
+  answered.get_future().wait();
+  told.set_value();
+  teller.join();
+  stopper.join();
 }
 
 TEST_F(PeersTest, TokensAreProvedBothWays) {

@@ -260,6 +260,48 @@ TEST_F(TwoWorkersTest, ASessionWhoseDeletionCameFirstIsNotMade) {
   EXPECT_EQ(workers_.try_register(0, "", "late").status().code(), Code::kAborted);
 }
 
+TEST_F(TwoWorkersTest, ALateMessageMakesNoSessionAgain) {
+  Answer<EmptyMessage> deleted;
+  workers_.worker(0).delete_worker_session({.session_handle = "s"}, {}, deleted.done());
+  EXPECT_TRUE(deleted.status().ok());
+  EXPECT_EQ(workers_.create_session(0, "s", 1).code(), Code::kAborted) << "the master has closed it";
+
+  EXPECT_TRUE(workers_.create_session(0, "first life", 1).ok());
+  workers_.worker(0).forget_task(task_name(0), aborted("restarted"), 2);
+  EXPECT_TRUE(workers_.create_session(0, "second life", 2).ok());
+  const Status late = workers_.create_session(0, "other of the first life", 1);
+  EXPECT_EQ(late.code(), Code::kAborted);
+  EXPECT_TRUE(contains(late, task_name(0))) << late.to_string();
+  EXPECT_TRUE(workers_.try_register(0, "", "second life").ok()) << "the dead do not end it";
+
+  EXPECT_TRUE(workers_.create_session(0, "third life", 3).ok());
+  EXPECT_TRUE(workers_.create_session(0, "second life, again", 2).ok()) << "nobody said which of them is dead";
+}
+
+TEST_F(TwoWorkersTest, WhatWasMeantForAPredecessorMakesNoSession) {
+  const auto create = [&](const std::string& handle, std::uint64_t incarnation) {
+    CreateWorkerSessionRequest request{.session_handle = handle, .master_task = task_name(0), .master_incarnation = 1};
+    request.cluster_devices = {{.name = testing::device_name(1), .type = "CPU", .incarnation = incarnation}};
+    Answer<EmptyMessage> answer;
+    workers_.worker(1).create_worker_session(request, {}, answer.done());
+    return answer.status();
+  };
+  EXPECT_TRUE(create("meant for it", testing::incarnation_of(1)).ok());
+  const Status status = create("meant for another", testing::incarnation_of(1) + 1);
+  EXPECT_EQ(status.code(), Code::kAborted);
+  EXPECT_TRUE(contains(status, "started anew")) << status.to_string();
+  EXPECT_EQ(workers_.try_register(1, "", "meant for another").status().code(), Code::kAborted);
+}
+
+TEST_F(TwoWorkersTest, ValuesThatWereAskedForOfAPredecessorBeginNoStep) {
+  const std::size_t open = workers_.worker(1).open_steps();
+  Answer<RecvTensorsReply> answer;
+  workers_.worker(1).recv_tensors({.step_id = 99, .request_id = 5, .rendezvous_keys = {}, .continues = 4}, {},
+                                  answer.done());
+  EXPECT_EQ(answer.status().code(), Code::kAborted);
+  EXPECT_EQ(workers_.worker(1).open_steps(), open);
+}
+
 TEST_F(TwoWorkersTest, WhatWaitsForATaskThatIsGoneEnds) {
   auto waits = workers_.run(0, receiver_, 5, {result_});
   auto another = workers_.recv(0, 6, key_of(0, 1, "never"));

@@ -155,6 +155,19 @@ TEST_F(PSWorkerTest, StopEndsTheWaitForTheChief) {
   other.join();
 }
 
+TEST_F(PSWorkerTest, WhoIsToldOfTheStartMayCallTheWorker) {
+  PSWorkerOptions talkative = options(1);  // no chief initialises the variables: it waits, and says so
+  Counter* starting = nullptr;
+  int told = 0;
+  talkative.session.environment.log = [&](const std::string&) {
+    if (told++ == 0) starting->stop();
+  };
+  Counter worker(talkative, 1);
+  starting = &worker;
+  EXPECT_THROW(worker.start(), Error);
+  EXPECT_GT(told, 0);
+}
+
 // A worker's server whose cluster has a parameter server that never comes.
 TEST(PSWorkerStart, StopEndsTheOpeningOfASessionWhileAServerIsMissing) {
   ServerOptions lonely;

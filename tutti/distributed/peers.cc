@@ -61,6 +61,7 @@ void Peers::Impl::stop(const Status& cause) {
   std::vector<std::shared_ptr<PeerCall>> calls;
   std::vector<std::shared_ptr<Channel>> channels;
   std::vector<std::shared_ptr<PeerWaiter>> waiters;
+  std::deque<PeerTurn> events;
   {
     MutexLock lock(mu_);
     if (!stopped_.ok()) return;
@@ -72,31 +73,41 @@ void Peers::Impl::stop(const Status& cause) {
       for (auto& waiter : take_waiters(*peer)) waiters.push_back(std::move(waiter));
     }
     local_.reset();
-    events_.clear();
+    events.swap(events_);
   }
   questions_.cancel(cause);
   for (auto& call : calls) call->cancellation.cancel(cause);
   for (auto& waiter : waiters) go_on(waiter);
+  for (auto& event : events) {
+    if (event.always) event.run();
+  }
   // What `gone` uses may end with us.
   MutexLock lock(mu_);
   while (handling_ && handling_thread_ != std::this_thread::get_id()) handled_.wait(mu_);
 }
 
-void Peers::Impl::feed(const Feed& input, std::function<void()> then) {
+void Peers::Impl::feed(const Feed& input, PeerTurn then) {
+  bool stopped = false;
   {
     MutexLock lock(mu_);
-    if (!stopped_.ok()) return;
-    for (auto& event : input(options_.clock->now())) {
-      events_.emplace_back([this, event = std::move(event)] { handle(event); });
+    stopped = !stopped_.ok();
+    if (!stopped) {
+      for (auto& event : input(options_.clock->now())) {
+        events_.push_back({[this, event = std::move(event)] { handle(event); }});
+      }
+      if (then.run) events_.push_back(std::move(then));
+      set_timer();
+      if (handling_) return;
+      handling_ = true;
+      handling_thread_ = std::this_thread::get_id();
     }
-    if (then) events_.push_back(std::move(then));
-    set_timer();
-    if (handling_) return;
-    handling_ = true;
-    handling_thread_ = std::this_thread::get_id();
+  }
+  if (stopped) {
+    if (then.always) then.run();
+    return;
   }
   while (true) {
-    std::function<void()> event;
+    PeerTurn event;
     {
       MutexLock lock(mu_);
       if (events_.empty()) {
@@ -107,7 +118,7 @@ void Peers::Impl::feed(const Feed& input, std::function<void()> then) {
       event = std::move(events_.front());
       events_.pop_front();
     }
-    event();
+    event.run();
   }
 }
 
@@ -159,7 +170,7 @@ void Peers::Impl::give_waiting(Peer& peer, std::uint64_t incarnation) {
 }
 
 void Peers::Impl::lost(const PeerEvent& event) {
-  std::set<std::shared_ptr<PeerCall>> calls;
+  std::vector<std::shared_ptr<PeerCall>> calls;
   std::shared_ptr<Channel> fast;
   bool silent = false;
   {
@@ -169,7 +180,7 @@ void Peers::Impl::lost(const PeerEvent& event) {
     // What was made to the new incarnation, or waited for it, goes on.
     std::erase_if(peer.calls, [&](const std::shared_ptr<PeerCall>& call) {
       const bool ends = !restarted || (call->to != 0 && call->to != event.incarnation);
-      if (ends) calls.insert(call);
+      if (ends) calls.push_back(call);
       return ends;
     });
     if (restarted) give_waiting(peer, event.incarnation);
@@ -199,7 +210,7 @@ void Peers::Impl::heard_of(const std::string& task, std::uint64_t incarnation) {
     peers_.at(task)->broke = false;
   }
   feed([&](TimePoint now) TUTTI_NO_THREAD_SAFETY_ANALYSIS { return health_.heard(task, incarnation, now); },
-       [this, task] { end_waits(task); });
+       {[this, task] { end_waits(task); }});
 }
 
 Peers::Peers(PeersOptions options) : impl_(std::make_shared<Impl>(std::move(options))) {}

@@ -85,6 +85,8 @@ class Worker::Impl {
 
   Result<GetStatusReply> get_status();
   Result<EmptyMessage> create_session(const CreateWorkerSessionRequest& request, const Cancellation* caller);
+  // That a message which names our devices means us, and not who had our name before.
+  Status check_incarnation(const CreateWorkerSessionRequest& request) const;
   Result<EmptyMessage> delete_session(const DeleteWorkerSessionRequest& request);
   Result<RegisterGraphReply> register_graph(const RegisterGraphRequest& request);
   Result<EmptyMessage> deregister_graph(const DeregisterGraphRequest& request);
@@ -124,6 +126,7 @@ class Worker::Impl {
     std::shared_ptr<internal::AskedValues> values;
   };
   Result<Asked> asked_for(const RecvTensorsRequest& request);
+  Result<Asked> asked_before(const RecvTensorsRequest& request);
   Status check_key(const std::string& text);
   Status check_new_key(const std::string& text) const;
   void end_sessions(const std::vector<WorkerSessionPtr>& sessions, const Status& cause);
@@ -200,6 +203,7 @@ Result<EmptyMessage> Worker::Impl::create_session(const CreateWorkerSessionReque
   if (!request.cluster.empty() && name != options_.task) {
     return unimplemented(options_.task, ": a session's own cluster cannot make this task ", printable(name));
   }
+  TUTTI_RETURN_IF_ERROR(check_incarnation(request));
   TUTTI_ASSIGN_OR_RETURN(std::vector<WorkerSessionPtr> old, sessions_.create(request));
   end_sessions(old, aborted("master ", printable(request.master_task), " has been started anew"));
   // A master that gave up has sent its DeleteWorkerSession, which may have come before.
@@ -208,6 +212,17 @@ Result<EmptyMessage> Worker::Impl::create_session(const CreateWorkerSessionReque
     return caller->status();
   }
   return EmptyMessage{};
+}
+
+Status Worker::Impl::check_incarnation(const CreateWorkerSessionRequest& request) const {
+  for (const DeviceInfo& meant : request.cluster_devices) {
+    for (const DeviceInfo& own : options_.devices) {
+      if (own.name != meant.name || own.incarnation == meant.incarnation) continue;
+      return aborted("CreateWorkerSession expects incarnation ", meant.incarnation, " of ", own.name, ", which is ",
+                     own.incarnation, ": the task was started anew");
+    }
+  }
+  return {};
 }
 
 Result<EmptyMessage> Worker::Impl::delete_session(const DeleteWorkerSessionRequest& request) {
@@ -325,18 +340,23 @@ void Worker::Impl::recv_tensor(const RecvTensorRequest& request, const CallOptio
                                 });
 }
 
+// Begins no step: what was asked of a task before it was started anew is unknown to its successor, and nobody would end
+// the step there.
+Result<Worker::Impl::Asked> Worker::Impl::asked_before(const RecvTensorsRequest& request) {
+  std::shared_ptr<Step> step = steps_->find(request.step_id);
+  if (!step) return make_derived(aborted("step ", request.step_id, " has ended in ", options_.task));
+  if (auto values = step->find_asked(request.continues)) return Asked{std::move(step), std::move(values)};
+  return aborted(options_.task, ": RecvTensors goes on with request ", request.continues, " of step ", request.step_id,
+                 ", which is unknown");
+}
+
 Result<Worker::Impl::Asked> Worker::Impl::asked_for(const RecvTensorsRequest& request) {
   for (const std::string& key : request.rendezvous_keys) TUTTI_RETURN_IF_ERROR(check_key(key));
   if (!recv_requests_.is_new(request.request_id)) {
     return aborted(options_.task, ": the same RecvTensors request, ", request.request_id, ", came twice");
   }
+  if (request.continues != 0) return asked_before(request);
   TUTTI_ASSIGN_OR_RETURN(std::shared_ptr<Step> step, steps_->find_or_begin(request.step_id));
-  if (request.continues != 0) {
-    auto values = step->find_asked(request.continues);
-    if (values) return Asked{std::move(step), std::move(values)};
-    return aborted(options_.task, ": RecvTensors goes on with request ", request.continues, " of step ",
-                   request.step_id, ", which is unknown");
-  }
   auto values = step->add_asked(request);
   const auto& keys = request.rendezvous_keys;
   for (std::size_t i = 0; i < keys.size(); ++i) {

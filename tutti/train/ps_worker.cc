@@ -39,13 +39,31 @@ DeviceFunction PSWorker::device() const {
   return replica_device_setter(options);
 }
 
+// Without the lock: what builds and what is told of the session's making may call the worker.
 void PSWorker::start() {
+  begin_start();
+  try {
+    build(graph_);
+    session_ = make_session();
+  } catch (...) {
+    end_start(State::kNew);
+    throw;
+  }
+  end_start(State::kRunning);
+}
+
+void PSWorker::begin_start() {
   MutexLock lock(mu_);
   if (state_ != State::kNew) throw_error(failed_precondition(name(), ": was started before"));
-  build(graph_);
-  session_ = make_session();
-  state_ = State::kRunning;
-  coordinator_.start_thread(name(), [this] { run_steps(); });
+  state_ = State::kStarting;
+  starter_ = std::this_thread::get_id();
+}
+
+void PSWorker::end_start(State state) {
+  MutexLock lock(mu_);
+  state_ = state;
+  started_.notify_all();
+  if (state == State::kRunning) coordinator_.start_thread(name(), [this] { run_steps(); });
 }
 
 std::unique_ptr<Session> PSWorker::make_session() {
@@ -88,6 +106,10 @@ bool PSWorker::runs() {
 
 void PSWorker::end() {
   MutexLock lock(mu_);
+  while (state_ == State::kStarting) {
+    if (starter_ == std::this_thread::get_id()) return;
+    started_.wait(mu_);
+  }
   if (state_ != State::kRunning) return;
   Status error;
   try {

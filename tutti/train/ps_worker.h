@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <thread>
 
 #include "tutti/core/cancellation.h"
 #include "tutti/core/clock.h"
@@ -55,7 +56,8 @@ class PSWorker {
   PSWorker(const PSWorker&) = delete;
   PSWorker& operator=(const PSWorker&) = delete;
 
-  // Builds the graph, makes the session (the chief initialises, others wait for it) and starts the steps. Once.
+  // Builds the graph, makes the session (the chief initialises, others wait for it) and starts the steps. Once. What is
+  // called meanwhile (build, a log) may call stop(), which returns at once: this throws then, or no step runs.
   void start();
   // Ends the steps, those in flight by cancellation, and closes the session; ends a start() and a join() of another
   // thread too. Throws what a step had failed with before, once. For good, and idempotent. Not to be called by a step:
@@ -88,6 +90,10 @@ class PSWorker {
   void finish() noexcept;
 
  private:
+  enum class State { kNew, kStarting, kRunning, kEnded };
+
+  void begin_start();
+  void end_start(State state);
   std::unique_ptr<Session> make_session();
   void run_steps();
   // Waits for the steps and closes.
@@ -101,8 +107,10 @@ class PSWorker {
   Coordinator coordinator_;
   std::unique_ptr<SessionCreator> creator_;
   std::unique_ptr<Session> session_;
-  Mutex mu_;  // held while the worker starts and ends
-  enum class State { kNew, kRunning, kEnded } state_ TUTTI_GUARDED_BY(mu_) = State::kNew;
+  Mutex mu_;  // held while the worker ends
+  CondVar started_;
+  State state_ TUTTI_GUARDED_BY(mu_) = State::kNew;
+  std::thread::id starter_ TUTTI_GUARDED_BY(mu_);  // in kStarting
 };
 
 }  // namespace tutti

@@ -79,6 +79,28 @@ TEST_F(StagingAreaTest, BytesAreLimited) {
   EXPECT_EQ(area_->size(), 1);
 }
 
+// The sizes are those that TensorFlow 2.15 says of the same tensors.
+TEST_F(StagingAreaTest, StringsCountWithWhatTheyHold) {
+  area_ = std::make_shared<StagingArea>("s", StagingLimits{.bytes = 1});
+  const auto size_said = [&](const std::vector<std::string>& texts) {
+    Told told;
+    area_->put({Tensor::vector(std::span<const std::string>(texts))}, cancellation_, told.done());
+    EXPECT_EQ(told.status->code(), Code::kResourceExhausted);
+    return told.status->message();
+  };
+  EXPECT_NE(size_said({"abc"}).find("'27' bytes"), std::string::npos);
+  EXPECT_NE(size_said({"", std::string(100, 'x'), "abcd"}).find("'176' bytes"), std::string::npos);
+
+  area_ = std::make_shared<StagingArea>("s", StagingLimits{.bytes = 54});
+  Told first, second, third, got;
+  for (Told* told : {&first, &second, &third})
+    area_->put({Tensor::scalar<std::string>("abc")}, cancellation_, told->done());
+  EXPECT_TRUE(first.ok() && second.ok());
+  EXPECT_FALSE(third.status) << "there is no room";
+  area_->get(cancellation_, got.done());
+  EXPECT_TRUE(third.ok());
+}
+
 TEST_F(StagingAreaTest, WaitersEndWhenCancelledOrReset) {
   Told got, peeked, late;
   area_->get(cancellation_, got.done());

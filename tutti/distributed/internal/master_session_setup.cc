@@ -127,7 +127,8 @@ void MasterSession::create_worker_sessions() {
                                        .job = name.ok() ? name->job.value_or("") : "",
                                        .task = name.ok() ? name->task.value_or(0) : 0,
                                        .isolate_session_state = setup_.config.isolate_session_state,
-                                       .cluster_devices = {},
+                                       // Its own: a task that was started anew since it was asked for them refuses.
+                                       .cluster_devices = found.devices,
                                        .master_task = setup_.task,
                                        .master_incarnation = client.incarnation};
     found.worker->create_worker_session(std::move(request), {.cancellation = &creation_},

@@ -1,4 +1,3 @@
-#include <chrono>
 #include <utility>
 
 #include "tutti/core/strings.h"
@@ -93,7 +92,9 @@ bool Peers::Impl::wait_for_verdict(const std::string& task, const CallOptions& o
   {
     MutexLock lock(mu_);
     if (!stopped_.ok()) return false;
-    peers_.at(task)->waiters.insert(waiter);
+    Peer& peer = *peers_.at(task);
+    waiter->number = peer.next_number++;
+    peer.waiters.insert(waiter);
   }
   Cancellation::Token token = 0;
   bool ended = false;
@@ -163,6 +164,7 @@ void Peers::Impl::send(const std::string& task, std::string_view method, Payload
     if (refused.ok()) {
       channel = peer.fast ? peer.fast : plain(peer);
       if (health_.state(task) != PeerState::kLost) call->to = health_.incarnation(task);
+      call->number = peer.next_number++;
       peer.calls.insert(call);
       first = !std::exchange(peer.watched, true);
     }
@@ -177,7 +179,12 @@ void Peers::Impl::send(const std::string& task, std::string_view method, Payload
                 [self = shared_from_this(), task, call, channel, asks_status = method == kGetStatusMethod,
                  done = std::move(done)](Status status, Payload bytes) {
                   self->call_ended(task, call, status);
-                  if (asks_status && status.ok()) self->status_seen(task, bytes);
+                  if (asks_status && status.ok()) {
+                    return self->status_seen(task, bytes, [call, done, bytes] {
+                      call->leave_caller();
+                      done({}, bytes);
+                    });
+                  }
                   call->leave_caller();
                   if (status.code() == Code::kUnavailable && status.message().find(task) == std::string::npos) {
                     status = status.with_context(task);
@@ -202,18 +209,14 @@ void Peers::Impl::call_ended(const std::string& task, const std::shared_ptr<Peer
   }
 }
 
-// A new session that finds the restarted peer must not be ended by the news of the restart: that comes first.
-void Peers::Impl::status_seen(const std::string& task, const Payload& bytes) {
+// A new session that finds the restarted peer must not be ended by the news of the restart: that comes first, and
+// whoever tells news now goes on with `then` after it.
+void Peers::Impl::status_seen(const std::string& task, const Payload& bytes, std::function<void()> then) {
   GetStatusReply reply;
-  if (!decode(bytes, reply).ok() || reply.devices.empty()) return;
-  const std::uint64_t incarnation = reply.devices.front().incarnation;
-  feed([&](TimePoint now) TUTTI_NO_THREAD_SAFETY_ANALYSIS { return health_.heard(task, incarnation, now); });
-  // Another thread may be about to tell it. The limit is for an odd case that nobody has seen.
-  const auto limit = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
-  MutexLock lock(mu_);
-  while (handling_ && handling_thread_ != std::this_thread::get_id()) {
-    if (!handled_.wait_until(mu_, limit)) return;
-  }
+  const bool says = decode(bytes, reply).ok() && !reply.devices.empty();
+  const std::uint64_t incarnation = says ? reply.devices.front().incarnation : 0;  // 0: not believed
+  feed([&](TimePoint now) TUTTI_NO_THREAD_SAFETY_ANALYSIS { return health_.heard(task, incarnation, now); },
+       {std::move(then), true});
 }
 
 }  // namespace tutti

@@ -187,7 +187,7 @@ void Peers::Impl::send_heartbeat(const std::string& task, const std::shared_ptr<
                   if (status.ok()) return self->heard_of(task, reply.incarnation);
                   self->feed([&](TimePoint now)
                                  TUTTI_NO_THREAD_SAFETY_ANALYSIS { return self->health_.connection_closed(task, now); },
-                             [self, task] { self->end_waits(task); });
+                             {[self, task] { self->end_waits(task); }});
                 });
 }
 
@@ -232,7 +232,7 @@ void Peers::Impl::ask_failed(const std::string& task, const Status& status) {
         if (broke) return health_.connection_closed(task, now);
         return health_.connection_failed(task, connect_stage(status), status, now);
       },
-      [this, task, again] { again ? ask_again(task) : end_waits(task); });
+      {[this, task, again] { again ? ask_again(task) : end_waits(task); }});
 }
 
 }  // namespace tutti

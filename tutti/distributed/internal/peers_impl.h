@@ -41,6 +41,7 @@ struct PeerCall {
   }
 
   Cancellation* const caller;
+  std::uint64_t number = 0;  // of all that were made to the peer
   std::uint64_t to = 0;  // the incarnation that it was made to; 0: to whoever comes. Under the peers' mu_
   Cancellation::Token token = 0;
   Cancellation cancellation;
@@ -50,8 +51,20 @@ struct PeerCall {
 struct PeerWaiter {
   std::function<void()> go_on;  // asks the same question again, and takes what is believed then
   Cancellation* caller = nullptr;
+  std::uint64_t number = 0;  // of all that waited for the peer
   Cancellation::Token token = 0;
   bool ready = false;  // the token is set: who takes it out of the list goes on with it
+};
+
+// By age: what happens to many happens to them in the order in which they came.
+struct ByNumber {
+  bool operator()(const auto& a, const auto& b) const { return a->number < b->number; }
+};
+
+// What is done in turn with the news. `always`: also when the peers are stopped before its turn.
+struct PeerTurn {
+  std::function<void()> run;
+  bool always = false;
 };
 
 // Lets it go on. No lock is held.
@@ -96,8 +109,9 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
     bool found_said = false;
     Status loss;  // the last one
     bool watched = false;
-    std::set<std::shared_ptr<PeerCall>> calls;
-    std::set<std::shared_ptr<PeerWaiter>> waiters;
+    std::uint64_t next_number = 0;  // of calls and waiters
+    std::set<std::shared_ptr<PeerCall>, ByNumber> calls;
+    std::set<std::shared_ptr<PeerWaiter>, ByNumber> waiters;
   };
   using Feed = std::function<PeerHealth::Events(TimePoint now)>;
 
@@ -105,7 +119,7 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
 
   // Tells the state machine something and does what follows, `then` last. Events are handled in their order, one at a
   // time, no lock held, by whoever comes first.
-  void feed(const Feed& input, std::function<void()> then = nullptr);
+  void feed(const Feed& input, PeerTurn then = {});
   void set_timer() TUTTI_REQUIRES(mu_);
   void tick();
   void handle(const PeerEvent& event);
@@ -124,7 +138,7 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
   void send(const std::string& task, std::string_view method, Payload request, const CallOptions& options,
             Channel::Done done);
   void call_ended(const std::string& task, const std::shared_ptr<PeerCall>& call, const Status& status);
-  void status_seen(const std::string& task, const Payload& bytes);
+  void status_seen(const std::string& task, const Payload& bytes, std::function<void()> then);
 
   // --- our questions: who it is, whether it lives, where its fast way is (internal/peer_questions.cc) ---
 
@@ -148,7 +162,7 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
   std::map<std::string, std::unique_ptr<Peer>> peers_;
   std::shared_ptr<WorkerInterface> local_ TUTTI_GUARDED_BY(mu_);
   PeerHealth health_ TUTTI_GUARDED_BY(mu_);
-  std::deque<std::function<void()>> events_ TUTTI_GUARDED_BY(mu_);
+  std::deque<PeerTurn> events_ TUTTI_GUARDED_BY(mu_);
   CondVar handled_;
   bool handling_ TUTTI_GUARDED_BY(mu_) = false;  // somebody handles events
   std::thread::id handling_thread_ TUTTI_GUARDED_BY(mu_);

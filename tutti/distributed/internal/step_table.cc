@@ -84,6 +84,12 @@ Result<std::shared_ptr<Step>> StepTable::find_or_begin(std::int64_t id) {
   return step;
 }
 
+std::shared_ptr<Step> StepTable::find(std::int64_t id) const {
+  MutexLock lock(mu_);
+  const auto found = steps_.find(id);
+  return found == steps_.end() ? nullptr : found->second;
+}
+
 void StepTable::forget_old() {
   const TimePoint now = options_.clock->now();
   while (!ended_.empty() && (ended_.front().forget_at <= now || ended_.size() >= kMaxRemembered)) {

@@ -88,6 +88,8 @@ class StepTable {
   // The step of that number, begun when it is new. kAborted, derived, when it has ended here: whoever ended it knows
   // why.
   Result<std::shared_ptr<Step>> find_or_begin(std::int64_t id);
+  // Null: it has not begun, or has ended.
+  std::shared_ptr<Step> find(std::int64_t id) const;
   // One that never began is remembered as well: its messages may still be on their way.
   void end(std::int64_t id, const Status& cause);
   void end_all_of(const void* session, const Status& cause);

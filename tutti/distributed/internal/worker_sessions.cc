@@ -6,11 +6,23 @@
 namespace tutti::internal {
 namespace {
 
-// Sessions that were deleted before they were made: a message is overtaken by moments, not by so many others.
-constexpr std::size_t kMaxEarly = 1000;
-constexpr std::size_t kMaxEarlyHandle = 100;  // handles are short
+// A message is late by moments, not by so many others.
+constexpr std::size_t kMaxKeys = 1000;
+constexpr std::size_t kMaxKeySize = 1000;  // handles and names of tasks are short
+
+std::string life_of(const std::string& master_task, std::uint64_t incarnation) {
+  return str_cat(master_task, " ", incarnation);
+}
 
 }  // namespace
+
+void LastKeys::add(const std::string& key) {
+  if (key.size() > kMaxKeySize || !keys_.insert(key).second) return;
+  order_.push_back(key);
+  if (order_.size() <= kMaxKeys) return;
+  keys_.erase(order_.front());
+  order_.pop_front();
+}
 
 template <typename Condition>
 std::vector<WorkerSessionPtr> WorkerSessions::take_where(Condition condition) {
@@ -21,6 +33,7 @@ std::vector<WorkerSessionPtr> WorkerSessions::take_where(Condition condition) {
       continue;
     }
     it->second->removed = true;
+    removed_.add(it->first);
     taken.push_back(std::move(it->second));
     it = sessions_.erase(it);
   }
@@ -35,9 +48,7 @@ Result<std::vector<WorkerSessionPtr>> WorkerSessions::create(const CreateWorkerS
   session->master_incarnation = request.master_incarnation;
   session->task = make_({.isolated = request.isolate_session_state});
   MutexLock lock(mu_);
-  if (early_.contains(request.session_handle)) {
-    return aborted(task_, ": session ", printable(request.session_handle), " was deleted before it was made");
-  }
+  TUTTI_RETURN_IF_ERROR(check_not_late(request));
   auto [it, is_new] = sessions_.emplace(request.session_handle, session);
   if (!is_new) {
     const WorkerSession& known = *it->second;
@@ -53,34 +64,40 @@ Result<std::vector<WorkerSessionPtr>> WorkerSessions::create(const CreateWorkerS
   });
 }
 
+Status WorkerSessions::check_not_late(const CreateWorkerSessionRequest& request) const {
+  if (removed_.contains(request.session_handle)) {
+    return aborted(task_, ": session ", printable(request.session_handle), " was deleted before");
+  }
+  if (dead_masters_.contains(life_of(request.master_task, request.master_incarnation))) {
+    return aborted(task_, ": session ", printable(request.session_handle), " is of an earlier life of master ",
+                   printable(request.master_task));
+  }
+  return {};
+}
+
 WorkerSessionPtr WorkerSessions::remove(const std::string& handle) {
   MutexLock lock(mu_);
+  removed_.add(handle);
   auto it = sessions_.find(handle);
-  if (it == sessions_.end()) {
-    remember_early(handle);
-    return nullptr;
-  }
+  if (it == sessions_.end()) return nullptr;
   WorkerSessionPtr session = std::move(it->second);
   session->removed = true;
   sessions_.erase(it);
   return session;
 }
 
-void WorkerSessions::remember_early(const std::string& handle) {
-  if (handle.size() > kMaxEarlyHandle || !early_.insert(handle).second) return;
-  early_order_.push_back(handle);
-  if (early_order_.size() <= kMaxEarly) return;
-  early_.erase(early_order_.front());
-  early_order_.pop_front();
-}
-
 std::vector<WorkerSessionPtr> WorkerSessions::remove_all_of(const std::string& master_task,
                                                             std::uint64_t but_incarnation) {
   MutexLock lock(mu_);
-  return take_where([&](const WorkerSession& session) {
+  std::vector<WorkerSessionPtr> taken = take_where([&](const WorkerSession& session) {
     const bool kept = but_incarnation != 0 && session.master_incarnation == but_incarnation;
     return session.master_task == master_task && !kept;
   });
+  // One that is lost may come back as who it was.
+  for (const WorkerSessionPtr& session : taken) {
+    if (but_incarnation != 0) dead_masters_.add(life_of(master_task, session->master_incarnation));
+  }
+  return taken;
 }
 
 std::vector<WorkerSessionPtr> WorkerSessions::remove_all() {

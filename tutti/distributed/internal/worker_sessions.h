@@ -35,6 +35,17 @@ struct WorkerSession {
 };
 using WorkerSessionPtr = std::shared_ptr<WorkerSession>;
 
+// The last keys of many. Not thread-safe.
+class LastKeys {
+ public:
+  bool contains(const std::string& key) const { return keys_.contains(key); }
+  void add(const std::string& key);
+
+ private:
+  std::unordered_set<std::string> keys_;
+  std::deque<std::string> order_;
+};
+
 // Thread-safe. Unknown handles are kAborted: the worker may have been started anew, and the master has to begin again.
 class WorkerSessions {
  public:
@@ -54,9 +65,10 @@ class WorkerSessions {
   WorkerSessions(std::string task, Make make) : task_(std::move(task)), make_(std::move(make)) {}
 
   // Gives the sessions that are over with it: those of the same master task in an earlier life. Creating one again is
-  // fine for the same master, else kAlreadyExists.
+  // fine for the same master, else kAlreadyExists. kAborted for a message that comes late: its session was removed, or
+  // its master is known to have been replaced.
   Result<std::vector<WorkerSessionPtr>> create(const CreateWorkerSessionRequest& request);
-  // Null when there is none; then one of that handle is not made any more: its deletion has overtaken it.
+  // Null when there is none: its deletion may have overtaken it.
   WorkerSessionPtr remove(const std::string& handle);
   std::vector<WorkerSessionPtr> remove_all_of(const std::string& master_task, std::uint64_t but_incarnation);
   std::vector<WorkerSessionPtr> remove_all();
@@ -70,7 +82,7 @@ class WorkerSessions {
   Result<WorkerSessionPtr> find_locked(const Name& name) TUTTI_REQUIRES(mu_);
   template <typename Condition>
   std::vector<WorkerSessionPtr> take_where(Condition condition) TUTTI_REQUIRES(mu_);
-  void remember_early(const std::string& handle) TUTTI_REQUIRES(mu_);
+  Status check_not_late(const CreateWorkerSessionRequest& request) const TUTTI_REQUIRES(mu_);
   Status unknown_graph(const std::string& handle) const;
 
   const std::string task_;
@@ -79,8 +91,10 @@ class WorkerSessions {
   std::unordered_map<std::string, WorkerSessionPtr> sessions_ TUTTI_GUARDED_BY(mu_);
   WorkerSessionPtr default_ TUTTI_GUARDED_BY(mu_);  // made when it is first asked for
   std::uint64_t next_graph_ TUTTI_GUARDED_BY(mu_) = 1;
-  std::unordered_set<std::string> early_ TUTTI_GUARDED_BY(mu_);  // deleted before they were made, the last ones
-  std::deque<std::string> early_order_ TUTTI_GUARDED_BY(mu_);
+  LastKeys removed_ TUTTI_GUARDED_BY(mu_);  // handles, also of those that were not made yet
+  // Lives of masters that were replaced, as the failure detector has it: of two that call, the later call may be of the
+  // dead one.
+  LastKeys dead_masters_ TUTTI_GUARDED_BY(mu_);
 };
 
 }  // namespace tutti::internal

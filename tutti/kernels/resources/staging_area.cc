@@ -6,9 +6,20 @@ namespace tutti {
 
 namespace {
 
+// TensorFlow's tstring; limits mean the same here, whatever ours takes.
+constexpr std::int64_t kStagedStringBytes = 24;
+
+// As TensorFlow counts: strings with what they hold.
+std::int64_t bytes_of(const Tensor& tensor) {
+  if (tensor.dtype() != DType::kString) return static_cast<std::int64_t>(tensor.bytes());
+  std::int64_t bytes = kStagedStringBytes * tensor.num_elements();
+  for (const std::string& text : tensor.flat<std::string>()) bytes += static_cast<std::int64_t>(text.size());
+  return bytes;
+}
+
 std::int64_t bytes_of(const TensorTuple& tuple) {
   std::int64_t bytes = 0;
-  for (const Tensor& tensor : tuple) bytes += static_cast<std::int64_t>(tensor.bytes());
+  for (const Tensor& tensor : tuple) bytes += bytes_of(tensor);
   return bytes;
 }
 

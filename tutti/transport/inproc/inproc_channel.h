@@ -1,4 +1,6 @@
-// Calls within one process: no bytes are copied.
+// Calls within one process, for tests and as the least that a call can cost: no bytes are copied, and the callee works
+// on the caller's thread. Servers of one process do not use it: parts of a step would run one after another, where
+// shared memory lets them run side by side.
 #pragma once
 
 #include <memory>
