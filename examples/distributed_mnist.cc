@@ -310,7 +310,8 @@ void train(Server& server, const Place& place, const Flags& flags) {
   std::optional<GradientLedgerReader> ledger;
   if (flags.count_gradients) ledger.emplace(graph, parameter_servers(place.cluster));
   if (flags.log_gradients > 0 && place.is_chief()) {
-    hooks.push_back(GradientLedgerHook({.devices = parameter_servers(place.cluster), .every_n_steps = flags.log_gradients}));
+    hooks.push_back(
+        GradientLedgerHook({.devices = parameter_servers(place.cluster), .every_n_steps = flags.log_gradients}));
   }
 
   // The chief initialises the variables, or restores them from a checkpoint, and saves them; the others wait for it.

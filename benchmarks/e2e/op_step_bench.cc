@@ -97,7 +97,8 @@ class OpBench {
         {"avg_pool", [](OpBench& b) { return b.pool("AvgPool").node; }},
         {"avg_pool_grad",
          [](OpBench& b) {
-           return add_op(b.graph_, "AvgPoolGrad", {b.sizes({128, 28, 28, 32}), b.numbers({128, 14, 14, 32})}, window(2));
+           return add_op(b.graph_, "AvgPoolGrad", {b.sizes({128, 28, 28, 32}), b.numbers({128, 14, 14, 32})},
+                         window(2));
          }},
         {"max_pool3",
          [](OpBench& b) {

@@ -64,7 +64,8 @@ Case load_case(const std::string& folder) {
 // Row t of an array with a leading dimension, without it.
 Tensor row(const Tensor& array, int t) { return array.slice(t, t + 1).reshaped(array.shape().without_dim(0)); }
 
-// Squares of differences and of expected values, summed over what one tensor gave in one step.
+// How far one tensor was from what was expected of it: in its worst step, in times its usual size over all of them. (A
+// value that crosses zero is small in a step, and its rounding is not.)
 class Distance {
  public:
   void add(const Tensor& got, const Tensor& expected, bool exact) {
@@ -78,24 +79,31 @@ class Distance {
       }
       return;
     }
-    if (got.dtype() == DType::kFloat) return add_all<float>(got, expected);
-    if (got.dtype() == DType::kDouble) return add_all<double>(got, expected);
+    if (got.dtype() == DType::kFloat) return add_step<float>(got, expected);
+    if (got.dtype() == DType::kDouble) return add_step<double>(got, expected);
     throw_error(unimplemented("comparing ", dtype_name(got.dtype())));
   }
-  double relative() const { return difference_ == 0 ? 0 : std::sqrt(difference_ / (expected_ > 0 ? expected_ : 1)); }
+  double relative() const {
+    if (worst_ == 0) return 0;
+    return std::sqrt(worst_ / (expected_ > 0 ? expected_ / steps_ : 1));
+  }
 
  private:
   template <typename T>
-  void add_all(const Tensor& got, const Tensor& expected) {
+  void add_step(const Tensor& got, const Tensor& expected) {
+    double difference = 0;
     for (std::int64_t i = 0; i < got.num_elements(); ++i) {
       const double want = static_cast<double>(expected.data<T>()[i]);
       const double d = static_cast<double>(got.data<T>()[i]) - want;
-      difference_ += d * d;
+      difference += d * d;
       expected_ += want * want;
     }
+    worst_ = std::isnan(worst_) ? worst_ : std::max(difference, worst_);  // NaN stays
+    ++steps_;
   }
-  double difference_ = 0;
-  double expected_ = 0;
+  double worst_ = 0;     // squares of the differences of one step, summed
+  double expected_ = 0;  // squares of the values of all steps, summed
+  int steps_ = 0;
 };
 
 std::vector<TensorName> names_of(const Arrays& arrays) {
@@ -104,18 +112,16 @@ std::vector<TensorName> names_of(const Arrays& arrays) {
   return names;
 }
 
-// The largest relative distance of any tensor in any step; throws Error on a failure to run or a value of another kind.
+// The largest relative distance; throws Error on a failure to run or a value of another kind.
 double run_case(const Case& c, Session& session) {
   const RunOptions options{.timeout = kStepTimeout};
   if (!c.init.empty()) session.run({}, {}, c.init, options);
-  double worst = 0;
+  std::map<std::string, Distance> distances;
   const auto compare = [&](const Arrays& expected, const std::vector<Tensor>& got, int step) {
     std::size_t i = 0;
     for (const auto& [name, array] : expected) {
       try {
-        Distance distance;
-        distance.add(got.at(i++), step < 0 ? array : row(array, step), c.tolerance == 0);
-        worst = std::isnan(worst) ? worst : std::max(distance.relative(), worst);  // NaN stays
+        distances[name].add(got.at(i++), step < 0 ? array : row(array, step), c.tolerance == 0);
       } catch (const Error& error) {
         throw_error(error.status().with_context(str_cat(name, step < 0 ? " at the end" : str_cat(" at step ", step))));
       }
@@ -127,6 +133,11 @@ double run_case(const Case& c, Session& session) {
     compare(c.each, session.run(feeds, names_of(c.each), c.train, options), step);
   }
   if (!c.final.empty()) compare(c.final, session.run({}, names_of(c.final), {}, options), -1);
+  double worst = 0;
+  for (const auto& [name, distance] : distances) {
+    if (std::isnan(distance.relative())) return distance.relative();
+    worst = std::max(worst, distance.relative());
+  }
   return worst;
 }
 

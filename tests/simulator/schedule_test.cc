@@ -52,6 +52,6 @@ TEST_P(PlantedBug, IsFound) {
 
 INSTANTIATE_TEST_SUITE_P(All, PlantedBug,
                          ::testing::Values(Planted::kRepeatsAreServed, Planted::kStepsMixed, Planted::kNoCleanup,
-                                         Planted::kSessionsSurviveCrash, Planted::kErrorsUnanswered));
+                                           Planted::kSessionsSurviveCrash, Planted::kErrorsUnanswered));
 
 }  // namespace tutti::sim::schedule_test
