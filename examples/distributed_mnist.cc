@@ -93,7 +93,9 @@ void add_flags(CLI::App& app, Flags& flags) {
       ->check(CLI::NonNegativeNumber);
   CLI::Option* const sync =
       app.add_flag("--is_sync", flags.is_sync, "Average the gradients of all workers before they are applied");
-  app.add_flag("--strict", flags.strict, "The same bits on any number of workers: each step is cut into --shards");
+  CLI::Option* const strict =
+      app.add_flag("--strict", flags.strict, "The same bits on any number of workers: each step is cut into --shards")
+          ->excludes(sync);
   app.add_option("--shards", flags.shards, "With --strict: parts of a step, each of --batch_size digits")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
@@ -111,11 +113,13 @@ void add_flags(CLI::App& app, Flags& flags) {
       ->capture_default_str();
   app.add_option("--learning_rate", flags.learning_rate, "The optimizer's")->capture_default_str();
   app.add_option("--gradient_noise", flags.gradient_noise, "Variance of noise on the gradients, which fades; 0: none")
-      ->check(CLI::NonNegativeNumber);
+      ->check(CLI::NonNegativeNumber)
+      ->excludes(strict);
   app.add_option("--delay_compensation", flags.delay_compensation,
                  "Correct late gradients by what other workers did meanwhile, times so much; 0: apply them as they are")
       ->check(CLI::NonNegativeNumber)
-      ->excludes(sync);
+      ->excludes(sync)
+      ->excludes(strict);
   app.add_option("--checkpoint_dir", flags.checkpoint_dir, "Where checkpoints go and come from; none when empty");
   app.add_option("--save_steps", flags.save_steps, "Steps between checkpoints")->capture_default_str();
   app.add_option("--log_steps", flags.log_steps, "Steps between lines of progress")->capture_default_str();
@@ -286,6 +290,8 @@ void train(Server& server, const Place& place, const Flags& flags) {
   const std::unique_ptr<Optimizer> optimizer = optimizers().at(flags.optimizer)(flags.learning_rate);
   std::vector<Hook> hooks = {SayWhere(global_step), StopAtStepHook({.last_step = flags.train_steps})};
   std::vector<Hook> chief_hooks;
+  // The chief's comes before what saves: when the last checkpoint is saved nobody trains any more.
+  std::vector<Hook>& replica_hooks = place.is_chief() ? chief_hooks : hooks;
   const int workers = flags.num_workers > 0 ? flags.num_workers : place.workers;
   SyncReplicas replicas(
       *optimizer, {.replicas_to_aggregate = flags.replicas_to_aggregate > 0 ? flags.replicas_to_aggregate : workers,
@@ -297,11 +303,10 @@ void train(Server& server, const Place& place, const Flags& flags) {
   if (flags.strict) {
     strict.emplace(graph, *optimizer, StrictReplicasOptions{.num_shards = flags.shards, .worker = place.device});
     step_op = strict->minimize(model.loss, global_step);
-    // The chief's comes before what saves: when the last checkpoint is saved nobody trains any more.
-    (place.is_chief() ? chief_hooks : hooks).push_back(SyncReplicasHook(*strict, place.is_chief()));
+    replica_hooks.push_back(SyncReplicasHook(*strict, place.is_chief()));
   } else if (flags.is_sync) {
     step_op = replicas.apply_gradients(gradients(replicas, model, global_step, place, flags), global_step);
-    hooks.push_back(SyncReplicasHook(replicas, place.is_chief()));
+    replica_hooks.push_back(SyncReplicasHook(replicas, place.is_chief()));
   } else {
     Optimizer& late = flags.delay_compensation > 0 ? compensation : *optimizer;
     step_op = late.apply_gradients(gradients(late, model, global_step, place, flags), global_step);

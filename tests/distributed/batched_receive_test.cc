@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <optional>
 
 #include "tests/distributed/fake_worker.h"
@@ -192,6 +193,16 @@ TEST_F(BatchedReceiveTest, AnswersThatMakeNoSenseAreErrors) {
     peer_.batches.answer(peer_.batches.count() - 1, nonsense);
     EXPECT_EQ(a.status.code(), Code::kInternal) << a.status.to_string();
   }
+}
+
+TEST_F(BatchedReceiveTest, AnAnswerThatIsRefusedMidwayEndsWhoWaitedForItsFirstValues) {
+  Arrival a;
+  recv("a", a);
+  const auto& keys = received_->sources()[0]->keys;
+  const auto index = std::find(keys.begin(), keys.end(), key_of(1, 0, "a")) - keys.begin();
+  peer_.batches.answer(0, reply_with({{index, 1}, {7, 2}}));
+  EXPECT_EQ(a.count, 1);
+  EXPECT_EQ(a.status.code(), Code::kInternal) << a.status.to_string();
 }
 
 TEST_F(BatchedReceiveTest, WhatNobodyTakesIsLimited) {

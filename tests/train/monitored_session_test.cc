@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <thread>
 
+#include "tests/core/temp_directory.h"
 #include "tests/train/faulty_session.h"
 #include "tests/train/train_fixture.h"
 #include "tutti/core/cancellation.h"
@@ -36,6 +37,7 @@ struct MonitoredTest : ::testing::Test {
   test::SessionFaults faults;
   SessionCreatorOptions creator;
   Events events;
+  TempDirectory directory;
 };
 
 TEST_F(MonitoredTest, CallsHooksInOrder) {
@@ -403,6 +405,7 @@ Hook loses_a_task_once() {
 }
 
 TEST_F(MonitoredTest, HooksEndAlsoAfterShouldStopLostTheSession) {
+  creator.checkpoint_dir = directory.path();
   MonitoredSession monitored = session({loses_a_task_once(), RecordingHook("a", events)});
   lose_in_should_stop(monitored, surroundings.lines);
   monitored.close();
@@ -410,7 +413,16 @@ TEST_F(MonitoredTest, HooksEndAlsoAfterShouldStopLostTheSession) {
   EXPECT_EQ(events, (Events{"a.begin", "a.after_create_session", "a.after_create_session", "a.end"}));
 }
 
+TEST_F(MonitoredTest, NothingIsInitialisedAgainToEndHooks) {
+  MonitoredSession monitored = session({loses_a_task_once(), RecordingHook("a", events)});
+  lose_in_should_stop(monitored, surroundings.lines);
+  EXPECT_EQ(thrown_by([&] { monitored.close(); }).code(), Code::kFailedPrecondition);
+  EXPECT_EQ(monitored.sessions_created(), 1);
+  EXPECT_EQ(events.back(), "a.after_create_session");
+}
+
 TEST_F(MonitoredTest, TheDestructorEndsHooksAlsoAfterShouldStopLostTheSession) {
+  creator.checkpoint_dir = directory.path();
   {
     MonitoredSession monitored = session({loses_a_task_once(), RecordingHook("a", events)});
     lose_in_should_stop(monitored, surroundings.lines);

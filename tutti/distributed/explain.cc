@@ -7,12 +7,13 @@
 namespace tutti {
 namespace {
 
-// REQUIRES: the cluster has a task.
+// The first worker; else the first task of all. Empty where there is none.
 std::string first_master(const ClusterSpec& cluster) {
-  const auto& jobs = cluster.tasks();
-  const auto workers = jobs.find("worker");
-  const auto& [job, tasks] = workers == jobs.end() ? *jobs.begin() : *workers;
-  return task_name(job, tasks.begin()->first);
+  std::string first;
+  for (const auto& [job, tasks] : cluster.tasks()) {
+    if (!tasks.empty() && (first.empty() || job == "worker")) first = task_name(job, tasks.begin()->first);
+  }
+  return first;
 }
 
 }  // namespace

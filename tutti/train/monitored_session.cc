@@ -247,12 +247,12 @@ bool MonitoredSession::Impl::should_stop() {
 
 void MonitoredSession::Impl::end_hooks() {
   if (live_ == nullptr) {
-    // Lost. The run that could not get another has told why, and a second long wait would tell nothing new.
-    if (last_run_ == LastRun::kFailed) {
-      throw_error(
-          failed_precondition("Hooks have not ended, so nothing was saved: the session was lost, and no other "
-                              "could be made",
-                              failure_.ok() ? "" : ": ", failure_.ok() ? "" : failure_.to_string()));
+    // Lost. The run that could not get another has told why, and a second long wait would tell nothing new. And one
+    // that initialises would be the end of what was trained.
+    if (last_run_ == LastRun::kFailed || !creator_->keeps_state()) {
+      throw_error(failed_precondition("Hooks have not ended, so nothing was saved: the session was lost, and no other ",
+                                      last_run_ == LastRun::kFailed ? "could be made" : "would have what was trained",
+                                      failure_.ok() ? "" : ": ", failure_.ok() ? "" : failure_.to_string()));
     }
     make_live();
   }

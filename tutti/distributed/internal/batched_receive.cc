@@ -33,7 +33,13 @@ void BatchedReceive::answered(std::int64_t first, Result<RecvTensorsReply> reply
   if (!reply.ok()) return fail(error(reply.status()));
   std::vector<Waiting> waiting;
   std::size_t missing = 0;
-  if (const Status status = take_in(reply->values, waiting, missing); !status.ok()) return fail(error(status));
+  if (const Status status = take_in(reply->values, waiting, missing); !status.ok()) {
+    const Status failure = error(status);
+    fail(failure);
+    let_go(waiting);
+    for (Waiting& one : waiting) one.slot.done(failure, {}, false);
+    return;
+  }
   // The next ones may come while these are worked on.
   if (missing > 0) ask(first);
   if (waiting.empty()) return;

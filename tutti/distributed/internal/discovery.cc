@@ -83,13 +83,13 @@ void Discovery::ask(std::size_t index, bool wait, Duration backoff) {
 void Discovery::answer(std::size_t index, Result<GetStatusReply> reply, bool waited, Duration backoff) {
   // kAborted: the task was started anew while it was asked.
   const Code code = reply.status().code();
-  const bool absent = code == Code::kUnavailable && absent_ == Absent::kWaitedFor;
+  const bool absent = code == Code::kUnavailable && waits();
   if ((absent || code == Code::kAborted) && !calls_.cancelled()) {
     {
       MutexLock lock(mu_);
       states_[index].reason = reply.status().message();
     }
-    return waited ? ask_later(index, backoff) : ask(index, true, backoff);
+    return waited || !waits() ? ask_later(index, backoff) : ask(index, true, backoff);
   }
   if (reply.ok()) {
     MutexLock lock(mu_);
@@ -105,8 +105,9 @@ void Discovery::ask_later(std::size_t index, Duration backoff) {
     // Checked under the lock, by which cancel() looks for timers after it has cancelled.
     if (!calls_.cancelled()) {
       const Duration next = std::min<Duration>(backoff * 2, kLastBackoff);
-      states_[index].retry = context_->clock->call_at(
-          context_->clock->now() + backoff, [self = shared_from_this(), index, next] { self->ask(index, true, next); });
+      states_[index].retry =
+          context_->clock->call_at(context_->clock->now() + backoff,
+                                   [self = shared_from_this(), index, next] { self->ask(index, self->waits(), next); });
       return;
     }
   }

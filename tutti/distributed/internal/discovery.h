@@ -45,6 +45,7 @@ class Discovery : public std::enable_shared_from_this<Discovery> {
     std::string reason;                   // why it could not be reached
     std::optional<Clock::TimerId> retry;  // when it is to be asked again
   };
+  bool waits() const { return absent_ == Absent::kWaitedFor; }
   void ask(std::size_t index, bool wait, Duration backoff);
   void answer(std::size_t index, Result<GetStatusReply> reply, bool waited, Duration backoff);
   void ask_later(std::size_t index, Duration backoff);

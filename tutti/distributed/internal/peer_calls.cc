@@ -194,17 +194,19 @@ void Peers::Impl::send(const std::string& task, std::string_view method, Payload
 }
 
 void Peers::Impl::call_ended(const std::string& task, const std::shared_ptr<PeerCall>& call, const Status& status) {
+  // Else whoever made it has given it up, by whatever status.
+  const bool broke = status.code() == Code::kUnavailable && !call->cancellation.cancelled();
   bool ours = false;
   {
     MutexLock lock(mu_);
     Peer& peer = *peers_.at(task);
     ours = peer.calls.erase(call) != 0;
-    if (ours && status.code() == Code::kUnavailable) peer.broke = true;
+    if (ours && broke) peer.broke = true;
     // A peer that works so hard that heartbeats are late is not silent.
     if (status.ok()) health_.answered(task, call->to, options_.clock->now());
   }
   // Ended by the way itself: find out at once whether the peer lives.
-  if (ours && status.code() == Code::kUnavailable) {
+  if (ours && broke) {
     feed([&](TimePoint now) TUTTI_NO_THREAD_SAFETY_ANALYSIS { return health_.connection_closed(task, now); });
   }
 }

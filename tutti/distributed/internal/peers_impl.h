@@ -42,7 +42,7 @@ struct PeerCall {
 
   Cancellation* const caller;
   std::uint64_t number = 0;  // of all that were made to the peer
-  std::uint64_t to = 0;  // the incarnation that it was made to; 0: to whoever comes. Under the peers' mu_
+  std::uint64_t to = 0;      // the incarnation that it was made to; 0: to whoever comes. Under the peers' mu_
   Cancellation::Token token = 0;
   Cancellation cancellation;
 };

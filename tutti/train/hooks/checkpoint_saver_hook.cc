@@ -8,6 +8,7 @@
 #include "tutti/train/event_log.h"
 #include "tutti/train/global_step.h"
 #include "tutti/train/internal/join_path.h"
+#include "tutti/train/internal/preemption.h"
 #include "tutti/train/saver.h"
 #include "tutti/train/scaffold.h"
 
@@ -61,14 +62,23 @@ void CheckpointSaverHook::after_run(RunContext& context, const RunValues& values
 }
 
 void CheckpointSaverHook::end(Session& session) {
+  const Status earlier = saver().try_wait();  // which does not keep the last one from being saved
   const std::int64_t step = step_.read(session);
   if (timer_.last_triggered_step() != step) static_cast<void>(save(session, step));
   saver().wait();
+  throw_if_error(earlier);
   for (const auto& listener : options_.listeners) listener->end(session, step);
 }
 
-void CheckpointSaverHook::after_close_session(Session&) {
-  // A saver in the background uses the session until it is done.
+// The session is still there for what is being saved.
+void CheckpointSaverHook::failed(Session&, const Status& error) {
+  if (!internal::is_preemption(error)) wait_and_say();
+}
+
+// A saver in the background uses the session until it is done.
+void CheckpointSaverHook::after_close_session(Session&) { wait_and_say(); }
+
+void CheckpointSaverHook::wait_and_say() {
   if (const Status lost = saver().try_wait(); !lost.ok()) {
     context_->log(str_cat("A checkpoint was not finished: ", lost.to_string()));
   }

@@ -43,8 +43,8 @@ struct CheckpointSaverOptions {
 
 // Saves when a session was made, then at intervals, and at the end if the step has moved. The directory's event file
 // gets the graph, and a note of each save. A save that fails ends the job: one in the background
-// (SaverOptions::save_in_background) with the next step after it failed. The end waits for such a save, and so does
-// what tells a listener that it is done.
+// (SaverOptions::save_in_background) with the next step after it failed. The end waits for such a save, also the end of a
+// job that failed by itself, and so does what tells a listener that it is done.
 class CheckpointSaverHook : public SessionRunHook {
  public:
   // kInvalidArgument: no directory, not exactly one interval, not exactly one thing that saves.
@@ -55,6 +55,7 @@ class CheckpointSaverHook : public SessionRunHook {
   std::optional<RunArgs> before_run(RunContext& context) override;
   void after_run(RunContext& context, const RunValues& values) override;
   void end(Session& session) override;
+  void failed(Session& session, const Status& error) override;
   void after_close_session(Session& session) override;
 
  private:
@@ -62,6 +63,7 @@ class CheckpointSaverHook : public SessionRunHook {
   void write_graph();
   // True: a listener wants the job to end.
   bool save(Session& session, std::int64_t step);
+  void wait_and_say();
 
   const CheckpointSaverOptions options_;
   SecondOrStepTimer timer_;
