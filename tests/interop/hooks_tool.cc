@@ -89,6 +89,9 @@ void run(const std::string& scenario, const std::string& directory) {
   options.environment.log = nullptr;
   options.chief_only_hooks = {Recorder("chief", job)};
   options.hooks = {Recorder("user", job, scenario == "abort" ? 5 : -1)};
+  // TensorFlow's saves are done when it goes on, and so is what it goes back to.
+  options.scaffold = std::make_shared<Scaffold>();
+  options.scaffold->save_in_background = scenario != "abort";
   std::vector<NodeName> targets = {job.train};
   if (scenario == "input_ends") targets.push_back(job.count);
   if (scenario == "nan") options.hooks.push_back(NanTensorHook(job.nan));
@@ -103,7 +106,6 @@ void run(const std::string& scenario, const std::string& directory) {
   if (scenario == "listener") {
     options.save_checkpoint_secs = 0;
     options.save_checkpoint_steps.reset();
-    options.scaffold = std::make_shared<Scaffold>();
     options.hooks.push_back(CheckpointSaverHook({.checkpoint_dir = directory,
                                                  .save_steps = 2,
                                                  .scaffold = options.scaffold,
