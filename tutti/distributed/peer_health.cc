@@ -10,9 +10,6 @@ namespace {
 
 using Kind = PeerEvent::Kind;
 
-// Of replaced incarnations; a late message is late by seconds, not by restarts.
-constexpr std::size_t kRememberedDead = 8;
-
 std::string_view stage_name(ConnectStage stage) {
   switch (stage) {
     case ConnectStage::kNameLookup:
@@ -104,7 +101,7 @@ PeerHealth::Events PeerHealth::heard(const std::string& task, std::uint64_t inca
     return events;
   }
   peer.dead.push_back(old);
-  if (peer.dead.size() > kRememberedDead) peer.dead.erase(peer.dead.begin());
+  if (peer.dead.size() > options_.remembered_dead) peer.dead.erase(peer.dead.begin());
   events.push_back({Kind::kRestarted, task, incarnation,
                     aborted(task, " was restarted (incarnation ", incarnation, ", before ", old,
                             "): what it held is gone; make a new session")});

@@ -20,6 +20,9 @@ struct PeerHealthOptions {
   Duration first_retry = std::chrono::milliseconds(20);  // after a failed connection; doubles up to `last_retry`
   Duration last_retry = std::chrono::milliseconds(500);
   Duration patience = std::chrono::seconds(2);  // a peer that was never there is said to be missing after so long
+  // Incarnations of a task that were replaced and are not believed any more; a late message is late by seconds, not by
+  // restarts.
+  std::size_t remembered_dead = 8;
 };
 
 enum class PeerState {
