@@ -21,10 +21,15 @@ TSAN_FILTER ?= ^(core|kernels|runtime|integration|transport|distributed)$$
 # protobuf's maps have another layout under tsan than in Debian's library: what compares with them is left out.
 TSAN_ENV := GTEST_FILTER=-Codec.*
 FUZZ_SECONDS ?= 600
-FUZZED ?= graph_def bundle checkpoint_state event image parse record messages tf_config
-# Cases that are drawn for each op and compared with TensorFlow's results, and the seed that they come from.
+FUZZED ?= graph_def bundle checkpoint_state event image parse record messages tf_config hello shm_message key
+# Cases that are drawn for each op and compared with TensorFlow's results, how many of them at least must say something,
+# and the seed that they come from.
 DRAWN_CASES ?= 3
+DRAWN_AT_LEAST ?= 1
 DRAWN_SEED ?= 1
+# Graphs whose placement is compared with TensorFlow's, and the seed that they come from.
+PLACED_GRAPHS ?= 60
+PLACED_SEED ?= 1
 # Steps that the models of TensorFlow are trained for.
 MODEL_STEPS ?= 50
 
@@ -64,7 +69,8 @@ interop: build build/interop/cases.done
 	@$(PEERS) tests/interop/check_text.py $(BIN)/graph_runner build/interop/text
 	@$(PEERS) tests/interop/check_errors.py $(BIN)/graph_runner build/interop/errors
 	@$(PEERS) tests/interop/check_wire.py $(BIN)/wire_tool proto
-	@$(PEERS) tests/interop/check_placement.py $(BIN)/placement_tool
+	@$(PEERS) tests/interop/check_placement.py $(BIN)/placement_tool --graphs $(PLACED_GRAPHS) \
+	  --seed $(PLACED_SEED)
 	@$(PEERS) tests/interop/check_cut.py $(BIN)/cut_runner
 	@$(PEERS) tests/interop/check_optimizers.py $(BIN)/optimizer_tool
 	@$(PEERS) tests/interop/check_sync_replicas.py $(BIN)/sync_replicas_tool
@@ -72,14 +78,15 @@ interop: build build/interop/cases.done
 	@$(TEST_ENV) $(PEERS) tests/interop/seed/distributed_mnist.py
 	@$(MAKE) --no-print-directory drawn cluster
 
-drawn: build/peers/installed
+drawn: build build/peers/installed
+	@mkdir -p build/interop
 	@$(BIN)/op_table_dump >build/interop/op_table.json
 	@$(PEERS) tests/interop/drawn/generate.py build/interop/drawn --seed $(DRAWN_SEED) --cases $(DRAWN_CASES) \
-	  <build/interop/op_table.json
+	  --at-least $(DRAWN_AT_LEAST) <build/interop/op_table.json
 	@$(BIN)/drawn_runner build/interop/drawn
 
 # Whole models as TensorFlow writes them: loss, gradients, and MODEL_STEPS of training.
-models: build/interop/models.done
+models: build build/interop/models.done
 	@$(BIN)/model_runner build/interop/models "" $(MODEL_STEPS)
 
 build/interop/models.done: build/peers/installed $(wildcard tests/interop/models/*.py)
@@ -103,10 +110,16 @@ build/peers_new/installed: tests/interop/requirements_new.txt
 	@build/peers_new/bin/python -m pip install --quiet --disable-pip-version-check -r $<
 	@touch $@
 
-# TensorFlow clients of two versions against a cluster of Tutti's servers; cluster_reference: against TensorFlow's own.
+# A mixed cluster: one program of each kind that moves tensors, state, gradients and errors between the two systems.
+MIXED := seed_three|training_(ref|resource)|while_v1_gradient|while_v2_gradient|accumulators|error_first|partial_run$$|session_saver
+
+# TensorFlow clients of two versions against a cluster of Tutti's servers, and one against mixed ones; cluster_reference:
+# against TensorFlow's own.
 cluster: build build/peers/installed build/peers_new/installed
 	@python3 tests/interop/cluster/run.py --servers tutti $(CLUSTER_FLAGS)
 	@python3 tests/interop/cluster/run.py --servers tutti --client-python build/peers_new/bin/python $(CLUSTER_FLAGS)
+	@python3 tests/interop/cluster/run.py --servers ps=tutti,worker=tensorflow --only '$(MIXED)'
+	@python3 tests/interop/cluster/run.py --servers ps=tensorflow,worker=tutti --only '$(MIXED)'
 
 cluster_reference: build/peers/installed
 	@python3 tests/interop/cluster/run.py --servers tensorflow $(CLUSTER_FLAGS)
@@ -124,8 +137,8 @@ asan tsan: setup
 soak: build
 	@scripts/setup --dev
 	@cd build/release && $(TEST_ENV) TUTTI_STRESS=20 ctest --output-on-failure
-	@$(BIN)/simulate 50000 1 & first=$$!; $(BIN)/simulate 50000 50001 && wait $$first
-	@$(MAKE) --no-print-directory interop DRAWN_CASES=24 MODEL_STEPS=300
+	@timeout 600 $(BIN)/simulate 50000 1 & first=$$!; timeout 600 $(BIN)/simulate 50000 50001 && wait $$first
+	@$(MAKE) --no-print-directory interop DRAWN_CASES=24 DRAWN_AT_LEAST=20 MODEL_STEPS=300 PLACED_GRAPHS=2000
 	@TUTTI_STRESS=20 $(MAKE) --no-print-directory tsan
 	@cmake --preset fuzz >/dev/null
 	@cmake --build build/fuzz --target $(FUZZED:=_fuzzer) $(FUZZED:=_seeds)

@@ -13,15 +13,18 @@ set(standard_headers
   <unordered_map> <utility> <variant> <vector>)
 
 add_library(tutti_flags INTERFACE)
-target_compile_options(tutti_flags INTERFACE -Wall -Wextra -Wno-missing-field-initializers -Werror)
-if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
-  target_compile_options(tutti_flags INTERFACE -Wthread-safety)
-else()
-  # g++ 12 reports the inside of every std::optional<std::vector> that it cannot prove full. The sanitizers look for
-  # the real ones.
-  target_compile_options(tutti_flags INTERFACE -Wno-maybe-uninitialized)
+# A project that has this one as a folder decides about warnings itself.
+if(PROJECT_IS_TOP_LEVEL)
+  target_compile_options(tutti_flags INTERFACE -Wall -Wextra -Wno-missing-field-initializers -Werror)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+    target_compile_options(tutti_flags INTERFACE -Wthread-safety)
+  else()
+    # g++ 12 reports the inside of every std::optional<std::vector> that it cannot prove full. The sanitizers look for
+    # the real ones.
+    target_compile_options(tutti_flags INTERFACE -Wno-maybe-uninitialized)
+  endif()
 endif()
-target_include_directories(tutti_flags INTERFACE ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR})
+target_include_directories(tutti_flags INTERFACE ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR})
 
 if(TUTTI_SANITIZE)
   set(sanitize_flags -fsanitize=${TUTTI_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)

@@ -2,6 +2,7 @@
 //
 //   tutti run --ps 2 --workers 2 distributed_mnist
 //   tutti run --ps 2 --workers 2 distributed_mnist --is_sync
+//   tutti run --ps 2 --workers 2 --threads 1 distributed_mnist --strict
 //
 // or each task by itself, on any machine that the others reach:
 //
@@ -13,11 +14,18 @@
 //
 // Between-graph replication: every worker builds the same graph for itself, and they meet in the variables, which are
 // on the parameter servers under the same names. Asynchronous: each worker applies its gradients when it has them.
-// Synchronous (--is_sync): gradients of all workers are averaged and applied once.
+// Synchronous (--is_sync): gradients of all workers are averaged and applied once. Strict (--strict): the same, and any
+// number of workers, with as many threads each, comes to the same bits.
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <functional>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,36 +42,88 @@ struct Flags {
   std::string worker_hosts = "localhost:2223,localhost:2224";
   std::string job_name = "worker";
   int task_index = 0;
+  int num_workers = 0;
   bool is_sync = false;
+  bool strict = false;
+  int shards = 4;
+  std::int64_t log_gradients = 0;
   int replicas_to_aggregate = 0;
   std::int64_t train_steps = 2000;
   std::int64_t batch_size = 32;
+  std::string optimizer = "adam";
   double learning_rate = 1e-4;
+  double gradient_noise = 0;
+  double delay_compensation = 0;
   std::string checkpoint_dir;
   std::int64_t save_steps = 500;
   std::int64_t log_steps = 100;
   std::int64_t digits = 30000;
   bool evaluate = true;
+  bool count_gradients = false;
   bool log_cluster = false;
 };
+
+using MakeOptimizer = std::function<std::unique_ptr<Optimizer>(double learning_rate)>;
+
+template <typename T, typename... Args>
+MakeOptimizer makes(Args... args) {
+  return [=](double learning_rate) { return std::make_unique<T>(learning_rate, args...); };
+}
+
+const std::map<std::string, MakeOptimizer>& optimizers() {
+  static const std::map<std::string, MakeOptimizer> all = {{"adadelta", makes<Adadelta>()},
+                                                           {"adagrad", makes<Adagrad>()},
+                                                           {"adam", makes<Adam>()},
+                                                           {"adamw", makes<AdamW>()},
+                                                           {"ftrl", makes<Ftrl>()},
+                                                           {"lamb", makes<LAMB>()},
+                                                           {"momentum", makes<Momentum>(0.9)},
+                                                           {"nadam", makes<Nadam>()},
+                                                           {"rmsprop", makes<RMSProp>()},
+                                                           {"sgd", makes<SGD>()}};
+  return all;
+}
 
 void add_flags(CLI::App& app, Flags& flags) {
   app.add_option("--ps_hosts", flags.ps_hosts, "Parameter servers: host:port,host:port")->capture_default_str();
   app.add_option("--worker_hosts", flags.worker_hosts, "Workers: host:port,host:port")->capture_default_str();
   app.add_option("--job_name", flags.job_name, "ps or worker")->capture_default_str();
   app.add_option("--task_index", flags.task_index, "Index of the task within its job")->capture_default_str();
-  app.add_flag("--is_sync", flags.is_sync, "Average the gradients of all workers before they are applied");
+  app.add_option("--num_workers", flags.num_workers, "With --is_sync: the workers to expect. 0: as the cluster has")
+      ->check(CLI::NonNegativeNumber);
+  CLI::Option* const sync =
+      app.add_flag("--is_sync", flags.is_sync, "Average the gradients of all workers before they are applied");
+  app.add_flag("--strict", flags.strict, "The same bits on any number of workers: each step is cut into --shards");
+  app.add_option("--shards", flags.shards, "With --strict: parts of a step, each of --batch_size digits")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--log_gradients", flags.log_gradients,
+                 "With --is_sync or --strict: steps between the chief's lines on what became of each worker's "
+                 "gradients; 0: none")
+      ->check(CLI::NonNegativeNumber);
   app.add_option("--replicas_to_aggregate", flags.replicas_to_aggregate,
                  "With --is_sync: gradients that make a step; the other workers are backups. 0: one of each worker")
       ->check(CLI::NonNegativeNumber);
   app.add_option("--train_steps", flags.train_steps, "The global step to end at")->capture_default_str();
   app.add_option("--batch_size", flags.batch_size, "Digits in a step of one worker")->capture_default_str();
-  app.add_option("--learning_rate", flags.learning_rate, "Adam's")->capture_default_str();
+  app.add_option("--optimizer", flags.optimizer, "What applies the gradients")
+      ->check(CLI::IsMember(&optimizers()))
+      ->capture_default_str();
+  app.add_option("--learning_rate", flags.learning_rate, "The optimizer's")->capture_default_str();
+  app.add_option("--gradient_noise", flags.gradient_noise, "Variance of noise on the gradients, which fades; 0: none")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--delay_compensation", flags.delay_compensation,
+                 "Correct late gradients by what other workers did meanwhile, times so much; 0: apply them as they are")
+      ->check(CLI::NonNegativeNumber)
+      ->excludes(sync);
   app.add_option("--checkpoint_dir", flags.checkpoint_dir, "Where checkpoints go and come from; none when empty");
   app.add_option("--save_steps", flags.save_steps, "Steps between checkpoints")->capture_default_str();
   app.add_option("--log_steps", flags.log_steps, "Steps between lines of progress")->capture_default_str();
   app.add_option("--digits", flags.digits, "Digits to draw, where there are no files of MNIST")->capture_default_str();
   app.add_flag("--evaluate,!--no-evaluate", flags.evaluate, "Whether the chief tests the result");
+  app.add_flag("--count_gradients", flags.count_gradients,
+               "With --is_sync: the chief says how many gradients of each worker counted, and how many came too late")
+      ->needs(sync);
   app.add_flag("--log_cluster", flags.log_cluster, "Say when other tasks come and go");
 }
 
@@ -94,21 +154,61 @@ struct Place {
   int number = 0;  // of this one among the workers
 };
 
-// Says where the training is whenever that many steps have passed.
+// Says where the training is whenever that many steps have passed; with 1, after every gradient, of which a synchronous
+// worker may make several for one step. On a terminal a bar does.
 class Progress {
  public:
-  explicit Progress(std::int64_t every) : every_(every) {}
+  Progress(std::int64_t every, std::int64_t last) : every_(every), last_(last), bar_(isatty(STDOUT_FILENO) != 0) {}
+
   void show(std::int64_t step, float loss) {
+    note(step);
     // Far behind the next line: a checkpoint was restored.
     if (every_ <= 0 || (step < next_ && step > next_ - 2 * every_)) return;
-    std::printf("Train step %lld, loss: %f\n", static_cast<long long>(step), loss);
+    if (bar_) {
+      draw(step, loss);
+    } else {
+      std::printf("Train step %lld, loss: %f\n", static_cast<long long>(step), loss);
+    }
     std::fflush(stdout);
-    next_ = (step / every_ + 1) * every_;
+    next_ = every_ == 1 ? step : (step / every_ + 1) * every_;
+  }
+
+  void summarise() const {
+    if (bar_ && every_ > 0) std::printf("\n");
+    std::printf("%.1f global steps/s\n", speed());
+    std::fflush(stdout);
   }
 
  private:
+  using Clock = std::chrono::steady_clock;
+
+  // The first step is not counted: it makes connections and plans.
+  void note(std::int64_t step) {
+    now_ = Clock::now();
+    now_step_ = step;
+    if (first_step_ < 0) first_ = now_, first_step_ = step;
+  }
+
+  double speed() const {
+    const double seconds = std::chrono::duration<double>(now_ - first_).count();
+    return seconds > 0 ? static_cast<double>(now_step_ - first_step_) / seconds : 0;
+  }
+
+  void draw(std::int64_t step, float loss) const {
+    constexpr std::int64_t kWidth = 40;
+    const std::int64_t full = std::min(kWidth, kWidth * step / std::max<std::int64_t>(1, last_));
+    const std::string done(static_cast<std::size_t>(full), '=');
+    std::printf("\r[%-*s] %lld/%lld  loss %.4f  %.0f global steps/s ", static_cast<int>(kWidth), done.c_str(),
+                static_cast<long long>(step), static_cast<long long>(last_), loss, speed());
+  }
+
   const std::int64_t every_;
+  const std::int64_t last_;
+  const bool bar_;
   std::int64_t next_ = 0;
+  Clock::time_point first_, now_;
+  std::int64_t first_step_ = -1;
+  std::int64_t now_step_ = 0;
 };
 
 // Says where a session begins: at the start, and again each time that a task was lost.
@@ -124,27 +224,93 @@ class SayWhere : public SessionRunHook {
   const Var global_step_;
 };
 
+// What `optimizer`, plain or of several replicas, is given to apply.
+template <typename AnyOptimizer>
+std::vector<GradientAndVariable> gradients(AnyOptimizer& optimizer, const DigitModel& model, const Var& global_step,
+                                           const Place& place, const Flags& flags) {
+  auto pairs = optimizer.compute_gradients(model.loss);
+  if (flags.gradient_noise == 0) return pairs;
+  const Seeds seeds{kSeed, place.number};  // each worker has noise of its own
+  return add_gradient_noise(pairs, global_step.read(), {.eta = flags.gradient_noise, .seeds = seeds});
+}
+
+std::vector<std::string> parameter_servers(const ClusterSpec& cluster) {
+  std::vector<std::string> devices;
+  const auto tasks = cluster.tasks().find("ps");
+  if (tasks == cluster.tasks().end()) return devices;
+  for (const auto& [index, address] : tasks->second) devices.push_back(str_cat("/job:ps/task:", index));
+  return devices;
+}
+
+// A gradient here is that of one variable.
+void print_counts(const std::vector<GradientRow>& rows) {
+  for (const auto& [worker, counts] : counts_by_worker(rows)) {
+    std::printf("gradients of %s: %lld applied, %lld stale\n", worker.c_str(), static_cast<long long>(counts.applied),
+                static_cast<long long>(counts.stale));
+  }
+}
+
+// Batches of a worker's own, in random order; strictly, those that a claim {step, shard} names, the same for all.
+class Feeder {
+ public:
+  Feeder(const Place& place, const Flags& flags)
+      : shards_(flags.shards),
+        batch_size_(flags.batch_size),
+        set_(training_digits(flags.strict ? flags.digits : flags.digits / place.workers,
+                             flags.strict ? 0 : place.number)),
+        batches_(set_, batch_size_, kSeed + static_cast<std::uint64_t>(place.number)) {}
+
+  DigitSet next() { return batches_.next(); }
+  DigitSet of_claim(const Tensor& claim) const {
+    const std::int64_t number = claim.data<std::int64_t>()[0] * shards_ + claim.data<std::int64_t>()[1];
+    const std::int64_t begin = number * batch_size_ % std::max<std::int64_t>(set_.size() - batch_size_, 1);
+    const std::int64_t end = std::min(begin + batch_size_, set_.size());
+    return {set_.images.slice(begin, end), set_.labels.slice(begin, end)};
+  }
+
+ private:
+  const std::int64_t shards_;
+  const std::int64_t batch_size_;
+  const DigitSet set_;
+  Batches batches_;
+};
+
 void train(Server& server, const Place& place, const Flags& flags) {
-  Batches batches(training_digits(flags.digits / place.workers, place.number), flags.batch_size,
-                  kSeed + static_cast<std::uint64_t>(place.number));
+  Feeder feeder(place, flags);
   // Variables go to the parameter servers in turn, everything else to this worker.
   Graph graph(builtin_ops());
   const auto scope =
       graph.device_scope(replica_device_setter({.cluster = place.cluster, .worker_device = place.device}));
   const DigitModel model(graph);
   const Var global_step = get_or_create_global_step(graph);
-  Adam adam(flags.learning_rate);
+  const std::unique_ptr<Optimizer> optimizer = optimizers().at(flags.optimizer)(flags.learning_rate);
   std::vector<Hook> hooks = {SayWhere(global_step), StopAtStepHook({.last_step = flags.train_steps})};
+  std::vector<Hook> chief_hooks;
+  const int workers = flags.num_workers > 0 ? flags.num_workers : place.workers;
   SyncReplicas replicas(
-      adam, {.replicas_to_aggregate = flags.replicas_to_aggregate > 0 ? flags.replicas_to_aggregate : place.workers,
-             .total_num_replicas = place.workers,
-             .worker = place.device});
+      *optimizer, {.replicas_to_aggregate = flags.replicas_to_aggregate > 0 ? flags.replicas_to_aggregate : workers,
+                   .total_num_replicas = workers,
+                   .worker = place.device});
+  std::optional<StrictReplicas> strict;
+  DelayCompensation compensation(*optimizer, {.worker = place.number, .lambda = flags.delay_compensation});
   Node* step_op = nullptr;
-  if (flags.is_sync) {
-    step_op = replicas.minimize(model.loss, global_step);
+  if (flags.strict) {
+    strict.emplace(graph, *optimizer, StrictReplicasOptions{.num_shards = flags.shards, .worker = place.device});
+    step_op = strict->minimize(model.loss, global_step);
+    // The chief's comes before what saves: when the last checkpoint is saved nobody trains any more.
+    (place.is_chief() ? chief_hooks : hooks).push_back(SyncReplicasHook(*strict, place.is_chief()));
+  } else if (flags.is_sync) {
+    step_op = replicas.apply_gradients(gradients(replicas, model, global_step, place, flags), global_step);
     hooks.push_back(SyncReplicasHook(replicas, place.is_chief()));
   } else {
-    step_op = adam.minimize(model.loss, {}, global_step);
+    Optimizer& late = flags.delay_compensation > 0 ? compensation : *optimizer;
+    step_op = late.apply_gradients(gradients(late, model, global_step, place, flags), global_step);
+  }
+
+  std::optional<GradientLedgerReader> ledger;
+  if (flags.count_gradients) ledger.emplace(graph, parameter_servers(place.cluster));
+  if (flags.log_gradients > 0 && place.is_chief()) {
+    hooks.push_back(GradientLedgerHook({.devices = parameter_servers(place.cluster), .every_n_steps = flags.log_gradients}));
   }
 
   // The chief initialises the variables, or restores them from a checkpoint, and saves them; the others wait for it.
@@ -158,19 +324,35 @@ void train(Server& server, const Place& place, const Flags& flags) {
                                            .is_chief = place.is_chief(),
                                            .checkpoint_dir = flags.checkpoint_dir,
                                            .hooks = hooks,
+                                           .chief_only_hooks = chief_hooks,
                                            .save_checkpoint_steps = flags.save_steps,
                                            .config = {.connect = in_this_process},
                                            .log_step_count_steps = 0});
-  Progress progress(flags.log_steps);
+  Progress progress(flags.log_steps, flags.train_steps);
+  std::optional<Tensor> claim;  // strictly: what this worker computes next
   session.loop([&] {
-    const auto values = session.run(model.feeds(batches.next()), {model.loss, global_step}, {step_op});
+    std::vector<TensorName> fetches = {model.loss, global_step};
+    Feeds feeds;
+    if (strict) {
+      if (!claim) claim = session.run({}, {strict->claim()})[0];
+      if (session.should_stop()) return;
+      feeds = model.feeds(feeder.of_claim(*claim));
+      feeds.emplace_back(strict->claim(), *claim);
+      fetches.emplace_back(strict->next_claim());
+    } else {
+      feeds = model.feeds(feeder.next());
+    }
+    const auto values = session.run(feeds, fetches, {step_op});
+    if (strict) claim = values[2];
     progress.show(values[1].scalar<std::int64_t>(), values[0].scalar<float>());
   });
 
-  if (place.is_chief() && flags.evaluate) {
-    const auto after = server.connect(graph, connection).value_or_throw();
-    std::printf("test accuracy %.1f %%\n", 100 * test_accuracy(*after, model, test_digits()));
-  }
+  if (!place.is_chief()) return;
+  progress.summarise();
+  if (!ledger && !flags.evaluate) return;
+  const auto after = server.connect(graph, connection).value_or_throw();
+  if (ledger) print_counts(ledger->read(*after));
+  if (flags.evaluate) std::printf("test accuracy %.1f %%\n", 100 * test_accuracy(*after, model, test_digits()));
 }
 
 int run(const Flags& flags) {

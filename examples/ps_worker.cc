@@ -3,7 +3,11 @@
 //   ps_worker [STEPS [CHECKPOINT_PREFIX]]
 //
 // Two workers, threads of this process, train a network whose variables are on a parameter server. The first one makes
-// STEPS steps and saves; the other goes on until it is stopped.
+// STEPS steps and saves; the other goes on until it is stopped. As the tasks of a cluster,
+//
+//   tutti run --ps 1 --workers 2 ps_worker
+//
+// each is a process, and every worker makes STEPS steps.
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -70,7 +74,8 @@ class DigitWorker : public PSWorker {
   long long done_ = 0;
 };
 
-void train(std::int64_t steps, const std::string& prefix) {
+// All tasks in this process.
+void train_here(std::int64_t steps, const std::string& prefix) {
   SmallCluster cluster({.num_workers = 2, .num_ps = 1});
   cluster.start_cluster();
   const auto options = [&](int index) {
@@ -85,6 +90,28 @@ void train(std::int64_t steps, const std::string& prefix) {
   other.stop();
   cluster.shutdown();
   std::printf("both workers have ended\n");
+}
+
+// The task that TF_CONFIG names.
+void train_as(const RunConfig& config, std::int64_t steps, const std::string& prefix) {
+  SmallCluster cluster({.cluster = config.cluster});
+  Server& server = cluster.join_cluster(config.task_type, config.task_id);
+  if (config.task_type == "ps") return server.join();
+  PSWorkerOptions options{.cluster = config.cluster,
+                          .is_chief = config.is_chief(),
+                          .job_name = config.task_type,
+                          .task_index = config.task_id};
+  // A worker that has made its steps is no matter to the others.
+  options.session.config.cluster.device_filters = {"/job:ps", server.task()};
+  DigitWorker worker(std::move(options), steps, config.is_chief() ? prefix : "");
+  worker.start();
+  worker.join();
+  std::printf("this worker has ended\n");
+}
+
+void train(std::int64_t steps, const std::string& prefix) {
+  const RunConfig config = RunConfig::from_env();
+  return config.cluster.empty() ? train_here(steps, prefix) : train_as(config, steps, prefix);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // tutti server: one task of a cluster.
 #include <signal.h>
+#include <sys/resource.h>
 
 #include <chrono>
 #include <cstdio>
@@ -42,9 +43,33 @@ struct ServerFlags {
   std::string token_file;
   bool insecure = false;
   bool no_shared_memory = false;
-  int idle_limit_seconds = 0;
+  int idle_limit_seconds = 3600;
+  int handshake_seconds = 10;
+  ServerLimits limits;
   std::string log_level = "info";
 };
+
+void add_limit_flags(CLI::App& command, ServerFlags& flags) {
+  ServerLimits& limits = flags.limits;
+  const auto bytes = [&command](const char* name, std::size_t& limit, const char* help) {
+    command.add_option(name, limit, help)->transform(CLI::AsSizeValue(false))->check(CLI::PositiveNumber);
+  };
+  bytes("--max-message-bytes", limits.message_bytes, "Of one message: 1000000, 512MB; over gRPC never more than 2GB");
+  bytes("--max-connection-bytes", limits.connection_bytes, "Of one connection's requests that are not yet answered");
+  bytes("--max-step-bytes", limits.step_bytes, "Of one step's values that were sent and not yet received");
+  command.add_option("--max-calls", limits.calls_per_connection, "Calls of one connection at a time")
+      ->check(CLI::Range(1, 1'000'000));
+  command
+      .add_option("--max-calls-per-second", limits.calls_per_second,
+                  "Calls of one host over gRPC, after as many at once; 0: any number")
+      ->check(CLI::Range(0, 1'000'000'000));
+  command.add_option("--max-sessions", limits.sessions, "Sessions of this master at a time; 0: any number")
+      ->check(CLI::NonNegativeNumber);
+  command
+      .add_option("--handshake-limit", flags.handshake_seconds,
+                  "Seconds that a peer may take from its first byte to being ready to call")
+      ->check(CLI::Range(1, 86'400));
+}
 
 void add_server_flags(CLI::App& command, ServerFlags& flags) {
   command.add_option("--ps_hosts,--ps-hosts", flags.ps_hosts, "Parameter servers: host:port,host:port");
@@ -70,9 +95,12 @@ void add_server_flags(CLI::App& command, ServerFlags& flags) {
                    "No encryption and no token: whoever reaches the port runs graphs here");
   command.add_flag("--no-shared-memory", flags.no_shared_memory, "Speak gRPC also with tasks of the same host");
   command
-      .add_option("--idle-limit", flags.idle_limit_seconds,
-                  "Seconds without a call after which a session of a TensorFlow client is closed; 0: never")
+      .add_option(
+          "--idle-limit", flags.idle_limit_seconds,
+          "Seconds without a call after which a session of a TensorFlow client is closed, 3600 when not given; 0: "
+          "never")
       ->check(CLI::Range(0, 1'000'000'000));
+  add_limit_flags(command, flags);
   command
       .add_option("--log-level", flags.log_level,
                   "What is said: debug, info, warning, or error: only why the server ends")
@@ -137,6 +165,8 @@ ServerOptions server_options(const ServerFlags& flags) {
   options.security.insecure = flags.insecure;
   options.data_directories = flags.data_directories;
   options.session_idle_limit = std::chrono::seconds(flags.idle_limit_seconds);
+  options.limits = flags.limits;
+  options.limits.handshake = std::chrono::seconds(flags.handshake_seconds);
   options.shared_memory = !flags.no_shared_memory;
   options.log = log_to_stderr(parse_level(flags.log_level));
   return options;
@@ -164,8 +194,17 @@ class EndSignals {
   sigset_t set_;
 };
 
+// Each connection is a file, and the soft limit of a shell is a thousand.
+void allow_many_files() {
+  rlimit files{};
+  if (getrlimit(RLIMIT_NOFILE, &files) != 0) return;
+  files.rlim_cur = files.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &files);  // what the system refuses is no reason not to serve
+}
+
 int run_server(const ServerFlags& flags) {
   EndSignals signals;
+  allow_many_files();
   try {
     auto started = Server::start(server_options(flags));
     const std::unique_ptr<Server> server = std::move(started).value_or_throw();

@@ -1,16 +1,17 @@
 """Sizes and batches of benchmarks/run's models, for every framework the same."""
 import numpy as np
 
-BATCHES = {"resnet50": 16, "lstm": 32, "lstm_block": 32, "wide_deep": 256}
-SIDE, CLASSES = 64, 10  # of images, and of images and texts
+BATCHES = {"resnet50": 16, "resnet50_224": 8, "lstm": 32, "lstm_block": 32, "wide_deep": 256}
+SIDES = {"resnet50": 64, "resnet50_224": 224}  # of images
+CLASSES = 10  # of images and of texts
 VOCABULARY, WORD, LENGTH, UNITS = 10000, 64, 40, 128
 FIELDS, ROWS, WIDTH, BAG, NUMBERS = 8, 100000, 16, 10, 13
 
 
-def image_batch():
+def image_batch(model):
     rng = np.random.default_rng(1)
-    batch = BATCHES["resnet50"]
-    return rng.standard_normal((batch, SIDE, SIDE, 3)).astype(np.float32), rng.integers(0, CLASSES, batch)
+    batch, side = BATCHES[model], SIDES[model]
+    return rng.standard_normal((batch, side, side, 3)).astype(np.float32), rng.integers(0, CLASSES, batch)
 
 
 def text_batch():

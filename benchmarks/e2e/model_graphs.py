@@ -1,6 +1,6 @@
 """Writes the graphs of benchmarks/run's models with real TensorFlow: model_graphs.py FOLDER
 
-  resnet50    Keras's, in training mode; 16 images of 64x64, momentum
+  resnet50    Keras's, in training mode; 16 images of 64x64, momentum; resnet50_224 with 8 of 224x224
   lstm        text classifier: words of 64 numbers, 40 of them, 128 units by dynamic_rnn, batch 32; Adagrad
   lstm_block  the same by the one op that has the whole sequence, BlockLSTM
   wide_deep   8 fields and a bag of up to 10 out of 100,000 rows each, 16 numbers a row, and 13 plain numbers into a dense
@@ -21,12 +21,18 @@ import tensorflow as tf  # noqa: E402  (after the environment)
 
 import convolutional  # noqa: E402
 from model import Model, minimised, tf1  # noqa: E402
-from model_data import BAG, BATCHES, CLASSES, FIELDS, LENGTH, ROWS, SIDE, UNITS, VOCABULARY, WIDTH, WORD  # noqa: E402
+from model_data import BAG, BATCHES, CLASSES, FIELDS, LENGTH, ROWS, SIDES, UNITS, VOCABULARY, WIDTH, WORD  # noqa: E402
 from model_data import text_batch, wide_deep_batch  # noqa: E402
 
 
-def resnet50():
-    return convolutional.resnet50(BATCHES["resnet50"], SIDE)
+def resnet50(name="resnet50"):
+    model = convolutional.resnet50(BATCHES[name], SIDES[name])
+    model.name = name
+    return model
+
+
+def resnet50_224():
+    return resnet50("resnet50_224")
 
 
 def text_inputs():
@@ -96,7 +102,7 @@ def main():
     warnings.simplefilter("ignore")  # v1 is deprecated, and meant
     tf1.disable_v2_behavior()
     tf1.enable_resource_variables()
-    for make in (resnet50, lstm, lstm_block, wide_deep):
+    for make in (resnet50, resnet50_224, lstm, lstm_block, wide_deep):
         with tf.Graph().as_default():
             tf1.set_random_seed(1)
             make().write(root)

@@ -17,7 +17,7 @@ os.environ["CUDA_VISIBLE_DEVICES"] = ""
 import numpy as np  # noqa: E402
 from model_data import CLASSES, FIELDS, NUMBERS, ROWS, UNITS, VOCABULARY, WIDTH, WORD  # noqa: E402
 from model_data import image_batch, text_batch, wide_deep_batch  # noqa: E402
-from stepping import checked, serve  # noqa: E402
+from stepping import checked, serve, session_config  # noqa: E402
 
 
 def torch_steps():
@@ -54,7 +54,7 @@ def torch_steps():
         return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(inputs, CLASSES))
 
     def make_resnet50(channels_last, compiled):
-        images, labels = (torch.from_numpy(a) for a in image_batch())
+        images, labels = (torch.from_numpy(a) for a in image_batch(MODEL))
         images = images.permute(0, 3, 1, 2)
         network = resnet50()
         if channels_last:
@@ -75,11 +75,12 @@ def torch_steps():
         def forward(self, words):
             return self.dense(self.lstm(self.table(words))[1][0][0])
 
-    def make_lstm():
+    def make_lstm(compiled):
         words, labels = text_batch()
         words, labels = torch.from_numpy(words.astype(np.int64)), torch.from_numpy(labels)
         network = Text()
-        return stepping(lambda: functional.cross_entropy(network(words), labels),
+        loss = lambda: functional.cross_entropy(network(words), labels)  # noqa: E731
+        return stepping(torch.compile(loss) if compiled else loss,
                         torch.optim.Adagrad(network.parameters(), 0.01))
 
     class WideDeep(nn.Module):
@@ -99,12 +100,13 @@ def torch_steps():
             deep = self.dense(torch.cat([*looked_up(self.deep), numbers], 1))
             return sum(looked_up(self.wide)) + self.bias + deep
 
-    def make_wide_deep():
+    def make_wide_deep(compiled):
         arrays = wide_deep_batch()
         offsets = np.concatenate([[0], np.cumsum(arrays["bag_counts"])[:-1]])
         inputs = [torch.from_numpy(a) for a in (arrays["ids"], arrays["bag_ids"], offsets, arrays["numbers"])]
         labels, network = torch.from_numpy(arrays["labels"]), WideDeep()
-        return stepping(lambda: functional.binary_cross_entropy_with_logits(network(*inputs), labels),
+        loss = lambda: functional.binary_cross_entropy_with_logits(network(*inputs), labels)  # noqa: E731
+        return stepping(torch.compile(loss) if compiled else loss,
                         torch.optim.Adagrad(network.parameters(), 0.01))
 
     def stepping(forward, optimiser):
@@ -116,12 +118,14 @@ def torch_steps():
             return loss
         return step
 
-    if MODEL == "resnet50":
+    if MODEL.startswith("resnet50"):
         yield "eager, channels last", lambda: make_resnet50(True, False)
         yield "eager", lambda: make_resnet50(False, False)
         yield "compiled, channels last", lambda: make_resnet50(True, True)
     else:
-        yield "eager", {"lstm": make_lstm, "lstm_block": make_lstm, "wide_deep": make_wide_deep}[MODEL]
+        make = {"lstm": make_lstm, "lstm_block": make_lstm, "wide_deep": make_wide_deep}[MODEL]
+        yield "eager", lambda: make(False)
+        yield "compiled", lambda: make(True)
 
 
 def tensorflow_steps():
@@ -129,7 +133,7 @@ def tensorflow_steps():
 
     tf1 = tf.compat.v1
 
-    def make():
+    def make(inter_op_threads):
         folder = FOLDER / MODEL
         model = json.loads((folder / "model.json").read_text())
         graph = tf.Graph()
@@ -137,14 +141,14 @@ def tensorflow_steps():
             definition = tf1.GraphDef()
             definition.ParseFromString((folder / "graph.pb").read_bytes())
             tf.import_graph_def(definition, name="")
-            session = tf1.Session(graph=graph, config=tf1.ConfigProto(intra_op_parallelism_threads=THREADS,
-                                                                      inter_op_parallelism_threads=1))
+            session = tf1.Session(graph=graph, config=session_config(tf1, THREADS, inter_op_threads))
             session.run(model["init"])
             call = session.make_callable([model["loss"], *model["train"]], list(model["feeds"]))
         arrays = [np.load(folder / file) for file in model["feeds"].values()]
         return lambda: call(*arrays)[0]
 
-    yield "session, callable", make
+    for threads in sorted({1, THREADS}):
+        yield f"session, callable, {threads} inter-op", lambda threads=threads: make(threads)
 
 
 if __name__ == "__main__":

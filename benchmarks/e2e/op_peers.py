@@ -13,7 +13,7 @@ os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 os.environ["CUDA_VISIBLE_DEVICES"] = ""
 
 import numpy as np  # noqa: E402
-from stepping import serve  # noqa: E402
+from stepping import serve, session_config  # noqa: E402
 
 WEIGHTS = 648010
 ROWS, WIDTH, IDS = 200000, 64, 26 * 1024
@@ -49,9 +49,16 @@ def torch_steps():
         weights.grad = tensor(numbers(WEIGHTS))
         return torch.optim.Adam([weights], 1e-4, **options).step
 
-    def sparse_adagrad():
+    def momentum():
+        weights = torch.nn.Parameter(tensor(numbers(WEIGHTS)))
+        weights.grad = tensor(numbers(WEIGHTS))
+        return torch.optim.SGD([weights], 1e-4, momentum=0.9, foreach=True).step
+
+    def sparse_adagrad(coalesced):
         table = torch.nn.Parameter(tensor(numbers(ROWS, WIDTH)))
         table.grad = torch.sparse_coo_tensor(tensor(ids(ROWS, IDS))[None], tensor(numbers(IDS, WIDTH)), (ROWS, WIDTH))
+        if coalesced:  # else each step does it
+            table.grad = table.grad.coalesce()
         return torch.optim.Adagrad([table], 0.01).step
 
     def gather():
@@ -103,6 +110,13 @@ def torch_steps():
         "einsum_scores": lambda: product(einsum("aecd,abcd->acbe"), (32, 128, 8, 64), (32, 128, 8, 64)),
         "batch_matmul": lambda: product(torch.bmm, (256, 128, 64), (256, 64, 128)),
         "top_k": lambda: product(lambda x: torch.topk(x, 10), (256, 32000)),
+        "matmul": lambda: product(torch.matmul, (512, 1024), (1024, 1024)),
+        "bias_relu": lambda: product(lambda x, bias: functional.relu_(x + bias), (16, 32, 32, 256), (256,)),
+        "softmax": lambda: product(lambda x: functional.softmax(x, -1), (32768, 128)),
+        "row_mean": lambda: product(lambda x: x.mean(1, keepdim=True), (4096, 512)),
+        "squared_difference": lambda: product(lambda x, mean: (x - mean).square_(), (4096, 512), (4096, 1)),
+        "transpose": lambda: product(lambda x: x.permute(0, 2, 1, 3).contiguous(), (32, 128, 8, 64)),
+        "concat": lambda: product(lambda *blocks: torch.cat(blocks, 3), *[(16, 17, 17, 192)] * 4),
     }
 
     def resize_bilinear(last):
@@ -132,16 +146,34 @@ def torch_steps():
         above = torch.rand_like(out)
         return lambda: torch.autograd.grad(out, (images, scale, offset), above, retain_graph=True)
 
-    def lstm_sequence():
-        x, network = tensor(numbers(40, 32, 64)), torch.nn.LSTM(64, 128)
-        return lambda: network(x)
+    def lstm(gradient):
+        x, network = tensor(numbers(40, 32, 64)).requires_grad_(gradient), torch.nn.LSTM(64, 128)
+
+        def step():
+            with torch.set_grad_enabled(gradient):
+                out = network(x)[0]
+            if gradient:
+                torch.autograd.grad(out.sum(), (x, *network.parameters()))
+        return step
+
+    def max_pool3(last):
+        images = tensor(numbers(16, 64, 32, 32))
+        images = images.to(memory_format=torch.channels_last if last else torch.contiguous_format)
+        return lambda: functional.max_pool2d(images, 3, 2, 1)
+
+    def conv7x7(last):
+        layout = torch.channels_last if last else torch.contiguous_format
+        images = tensor(numbers(16, 3, 64, 64)).to(memory_format=layout)
+        filters = tensor(numbers(64, 3, 7, 7)).to(memory_format=layout)
+        return lambda: functional.conv2d(images, filters, stride=2, padding=3)
 
     def compiled(make):
         return lambda: torch.compile(make())
 
     ways = {
         "adam": {"fused": lambda: adam(fused=True), "foreach": lambda: adam(foreach=True)},
-        "sparse_adagrad": {"eager": sparse_adagrad},
+        "momentum": {"foreach": momentum},
+        "sparse_adagrad": {"eager": lambda: sparse_adagrad(False), "eager, coalesced": lambda: sparse_adagrad(True)},
         "gather": {"eager": gather, "compiled": compiled(gather)},
         "embedding_bag": {"eager": embedding_bag},
         "embedding_bag_grad": {"eager": lambda: embedding_bag(True)},
@@ -151,7 +183,8 @@ def torch_steps():
                             "channels first": lambda: resize_bilinear(False)},
     }
     for op, function, gradient in (("max_pool", functional.max_pool2d, False), ("avg_pool", functional.avg_pool2d, False),
-                                   ("max_pool_grad", functional.max_pool2d, True)):
+                                   ("max_pool_grad", functional.max_pool2d, True),
+                                   ("avg_pool_grad", functional.avg_pool2d, True)):
         ways[op] = {layout: lambda f=function, last=last, g=gradient: pool(f, last, g)
                     for layout, last in (("channels last", True), ("channels first", False))}
     ways.update({op: {"eager": make} for op, make in products.items()})
@@ -164,7 +197,12 @@ def torch_steps():
     for op, gradient in (("batch_norm", False), ("batch_norm_grad", True)):
         ways[op] = {layout: lambda g=gradient, last=last: batch_norm(last, g)
                     for layout, last in (("channels last", True), ("channels first", False))}
-    ways["lstm_sequence"] = {"eager": lstm_sequence}
+    for op, make in (("max_pool3", max_pool3), ("conv7x7", conv7x7)):
+        ways[op] = {"channels last": lambda m=make: m(True), "channels first": lambda m=make: m(False)}
+    for op in ("bias_relu", "softmax", "row_mean", "squared_difference"):
+        ways[op]["compiled"] = compiled(products[op])
+    ways["lstm_sequence"] = {"eager": lambda: lstm(False)}
+    ways["lstm_training"] = {"eager": lambda: lstm(True)}
     return ways[OP]
 
 
@@ -180,6 +218,11 @@ def tensorflow_steps():
         return lambda: raw.ResourceApplyAdam(
             var=weights.handle, m=m.handle, v=v.handle, beta1_power=0.5, beta2_power=0.5, lr=1e-4, beta1=0.9,
             beta2=0.999, epsilon=1e-7, grad=gradient)
+
+    def momentum():
+        weights, sums, gradient = (tf.Variable(numbers(WEIGHTS)) for _ in range(3))
+        return lambda: raw.ResourceApplyMomentum(var=weights.handle, accum=sums.handle, lr=1e-4, grad=gradient,
+                                                 momentum=0.9)
 
     def sparse_adagrad():
         table, sums = (tf.Variable(numbers(ROWS, WIDTH)) for _ in range(2))
@@ -286,14 +329,39 @@ def tensorflow_steps():
         return lambda: raw.FusedBatchNormGradV3(y_backprop=above, x=x, scale=scale, reserve_space_1=mean,
                                                 reserve_space_2=variance, reserve_space_3=[0.0]).x_backprop.op
 
-    def lstm_sequence():
+    def lstm(gradient):
         x, state, w, peephole, bias = filters(40, 32, 64), filters(32, 128), filters(192, 512), filters(128), filters(512)
-        return lambda: raw.BlockLSTM(seq_len_max=tf.constant(40, tf.int64), x=x, cs_prev=state, h_prev=state, w=w,
-                                     wci=peephole, wcf=peephole, wco=peephole, b=bias, cell_clip=0.0).h.op
 
-    build = {"conv3x3": lambda: convolution(3, 128), "conv1x1": lambda: convolution(1, 512),
+        def step():
+            out = raw.BlockLSTM(seq_len_max=tf.constant(40, tf.int64), x=x, cs_prev=state, h_prev=state, w=w,
+                                wci=peephole, wcf=peephole, wco=peephole, b=bias, cell_clip=0.0).h
+            return tf.gradients(tf.reduce_sum(out), [x, w, bias])[0].op if gradient else out.op  # one op has all three
+        return step
+
+    def elementwise(function, *shapes):
+        operands = [tf.Variable(numbers(*shape)) for shape in shapes]
+        return lambda: function(*operands).op
+
+    def avg_pool_grad():
+        above = tf.Variable(numbers(128, 14, 14, 32))
+        return lambda: raw.AvgPoolGrad(orig_input_shape=[128, 28, 28, 32], grad=above, **window).op
+
+    def conv7x7():
+        x, w = tf.Variable(numbers(16, 64, 64, 3)), filters(7, 7, 3, 64)
+        return lambda: raw.Conv2D(input=x, filter=w, strides=[1, 2, 2, 1], padding="SAME").op
+
+    build = {"momentum": momentum, "avg_pool_grad": avg_pool_grad, "conv7x7": conv7x7,
+             "max_pool3": lambda: elementwise(lambda x: tf.nn.max_pool2d(x, 3, 2, "SAME"), (16, 32, 32, 64)),
+             "matmul": lambda: elementwise(tf.matmul, (512, 1024), (1024, 1024)),
+             "bias_relu": lambda: elementwise(lambda x, b: tf.nn.relu(tf.nn.bias_add(x, b)), (16, 32, 32, 256), (256,)),
+             "softmax": lambda: elementwise(tf.nn.softmax, (32768, 128)),
+             "row_mean": lambda: elementwise(lambda x: tf.reduce_mean(x, 1, keepdims=True), (4096, 512)),
+             "squared_difference": lambda: elementwise(tf.math.squared_difference, (4096, 512), (4096, 1)),
+             "transpose": lambda: elementwise(lambda x: tf.transpose(x, [0, 2, 1, 3]), (32, 128, 8, 64)),
+             "concat": lambda: elementwise(lambda *blocks: tf.concat(blocks, 3), *[(16, 17, 17, 192)] * 4),
+             "conv3x3": lambda: convolution(3, 128), "conv1x1": lambda: convolution(1, 512),
              "conv_input_grad": conv_input_grad, "conv_filter_grad": conv_filter_grad, "batch_norm": batch_norm,
-             "batch_norm_grad": batch_norm_grad, "lstm_sequence": lstm_sequence,
+             "batch_norm_grad": batch_norm_grad, "lstm_sequence": lambda: lstm(False), "lstm_training": lambda: lstm(True),
              "einsum_dense": lambda: einsum("abc,cde->abde", (32, 128, 512), (512, 8, 64)),
              "einsum_scores": lambda: einsum("aecd,abcd->acbe", (32, 128, 8, 64), (32, 128, 8, 64)),
              "batch_matmul": batch_matmul, "top_k": top_k, "resize_bilinear": resize_bilinear,
@@ -303,17 +371,18 @@ def tensorflow_steps():
              "max_pool": lambda: pool(raw.MaxPool, "input"), "avg_pool": lambda: pool(raw.AvgPool, "value"),
              "max_pool_grad": max_pool_grad}[OP]
 
-    def session():
+    def session(inter_op_threads):
         tf1 = tf.compat.v1
         with tf.Graph().as_default() as graph:
             tf1.enable_resource_variables()
             op = build()()
             init = tf1.global_variables_initializer()
-            opened = tf1.Session(graph=graph)
+            opened = tf1.Session(graph=graph, config=session_config(tf1, THREADS, inter_op_threads))
             opened.run(init)
             return opened.make_callable(op)
 
-    return {"session, callable": session}
+    return {f"session, callable, {threads} inter-op": lambda threads=threads: session(threads)
+            for threads in sorted({1, THREADS})}
 
 
 if __name__ == "__main__":

@@ -9,7 +9,16 @@
 //   segment_sum      26,624 rows added up to 20,000, in no order
 //   softmax_xent     loss and gradient of 1,024 rows of 1,000 classes
 //   max_pool         2x2 windows of 128 images of 28x28x32; max_pool_grad its gradient
-//   avg_pool         the same, averages
+//   avg_pool         the same, averages; avg_pool_grad its gradient
+//   max_pool3        3x3 windows, two apart, of 16 images of 32x32x64
+//   momentum         update of the 648,010 weights
+//   matmul           512x1024 and 1024x1024
+//   bias_relu        bias of 16 images of 32x32x256 and what is over zero
+//   softmax          of 32,768 rows of 128
+//   row_mean         of 4,096 rows of 512; squared_difference of the rows and their means
+//   transpose        heads of attention to the front: 32x128x8x64
+//   concat           four blocks of 16 images of 17x17x192, by channels
+//   conv7x7          64 channels of 16 images of 64x64x3, two apart
 //   einsum_dense     projection of 32 x 128 rows of 512 onto 8 heads of 64
 //   einsum_scores    scores of attention: 32 sequences of 128, 8 heads of 64, as they lie in memory
 //   batch_matmul     256 products of 128x64 and 64x128
@@ -20,7 +29,7 @@
 //   conv3x3          16 images of 16x16x128 to as many channels; conv1x1 to 512 channels
 //   conv_input_grad, conv_filter_grad   the two gradients of conv3x3
 //   batch_norm       training on 16 images of 16x16x512; batch_norm_grad its gradient
-//   lstm_sequence    40 steps of 128 cells over 64 inputs, 32 rows
+//   lstm_sequence    40 steps of 128 cells over 64 inputs, 32 rows; lstm_training with the gradients of all
 //
 // Inputs are variables, results stay in the runtime. Speaks the protocol of peers.py (step_bench.h).
 #include <functional>
@@ -30,12 +39,14 @@
 #include <vector>
 
 #include "step_bench.h"
+#include "tutti/graph/gradients.h"
 #include "tutti/ops/array.h"
 #include "tutti/ops/builders.h"
 #include "tutti/ops/image.h"
 #include "tutti/ops/layout.h"
 #include "tutti/ops/linalg.h"
 #include "tutti/ops/math.h"
+#include "tutti/ops/nn.h"
 #include "tutti/ops/op_table.h"
 #include "tutti/ops/parsing.h"
 #include "tutti/ops/random.h"
@@ -84,6 +95,49 @@ class OpBench {
         {"max_pool", [](OpBench& b) { return b.pool("MaxPool").node; }},
         {"max_pool_grad", &OpBench::max_pool_grad},
         {"avg_pool", [](OpBench& b) { return b.pool("AvgPool").node; }},
+        {"avg_pool_grad",
+         [](OpBench& b) {
+           return add_op(b.graph_, "AvgPoolGrad", {b.sizes({128, 28, 28, 32}), b.numbers({128, 14, 14, 32})}, window(2));
+         }},
+        {"max_pool3",
+         [](OpBench& b) {
+           return op1("MaxPool", {b.numbers({16, 32, 32, 64})}, window(3, "SAME")).node;
+         }},
+        {"momentum", &OpBench::momentum},
+        {"matmul",
+         [](OpBench& b) {
+           return matmul(b.numbers({512, 1024}), b.numbers({1024, 1024})).node;
+         }},
+        {"bias_relu",
+         [](OpBench& b) {
+           return nn::relu(nn::bias_add(b.numbers({16, 32, 32, 256}), b.numbers({256}))).node;
+         }},
+        {"softmax",
+         [](OpBench& b) {
+           return nn::softmax(b.numbers({32768, 128})).node;
+         }},
+        {"row_mean",
+         [](OpBench& b) {
+           return reduce_mean(b.numbers({4096, 512}), Reduce(Ints{1}, true)).node;
+         }},
+        {"squared_difference",
+         [](OpBench& b) {
+           return squared_difference(b.numbers({4096, 512}), b.numbers({4096, 1})).node;
+         }},
+        {"transpose",
+         [](OpBench& b) {
+           return transpose(b.numbers({32, 128, 8, 64}), Ints{0, 2, 1, 3}).node;
+         }},
+        {"concat",
+         [](OpBench& b) {
+           std::vector<Output> blocks;
+           for (int i = 0; i < 4; ++i) blocks.push_back(b.numbers({16, 17, 17, 192}));
+           return concat(blocks, 3).node;
+         }},
+        {"conv7x7",
+         [](OpBench& b) {
+           return b.convolution("Conv2D", {b.numbers({16, 64, 64, 3}), b.numbers({7, 7, 3, 64})}, 2);
+         }},
         {"einsum_dense",
          [](OpBench& b) {
            return einsum("abc,cde->abde", {b.numbers({32, 128, 512}), b.numbers({512, 8, 64})}).node;
@@ -125,7 +179,8 @@ class OpBench {
          }},
         {"batch_norm", &OpBench::batch_norm},
         {"batch_norm_grad", &OpBench::batch_norm_grad},
-        {"lstm_sequence", &OpBench::lstm_sequence}};
+        {"lstm_sequence", [](OpBench& b) { return b.lstm().node; }},
+        {"lstm_training", &OpBench::lstm_training}};
     return all;
   }
 
@@ -161,6 +216,13 @@ class OpBench {
                    scalar(0.999f), scalar(1e-7f), numbers(shape)});
   }
 
+  Node* momentum() {
+    const Shape shape{kWeights};
+    Var weights = numbers(shape), sums = numbers(shape);
+    return add_op(graph_, "ResourceApplyMomentum",
+                  {weights.handle(), sums.handle(), scalar(1e-4f), numbers(shape), scalar(0.9f)});
+  }
+
   Node* sparse_adagrad() {
     Var table = numbers({kRows, kWidth}), sums = numbers({kRows, kWidth});
     return add_op(
@@ -182,18 +244,20 @@ class OpBench {
     return add_op(graph_, "SparseSoftmaxCrossEntropyWithLogits", {numbers({kBatch, kClasses}), ids(kClasses, kBatch)});
   }
 
-  AttrMap window() {
-    const std::vector<std::int64_t> sizes{1, 2, 2, 1};
-    return {{"ksize", sizes}, {"strides", sizes}, {"padding", std::string("VALID")}};
+  // Two apart.
+  static AttrMap window(std::int64_t size, const std::string& padding = "VALID") {
+    return {{"ksize", std::vector<std::int64_t>{1, size, size, 1}},
+            {"strides", std::vector<std::int64_t>{1, 2, 2, 1}},
+            {"padding", padding}};
   }
 
-  Output pool(const std::string& op) { return op1(op, {numbers({128, 28, 28, 32})}, window()); }
+  Output pool(const std::string& op) { return op1(op, {numbers({128, 28, 28, 32})}, window(2)); }
 
   Node* max_pool_grad() {
     // The pooled values are a variable too, so that only the gradient is computed.
     Var images = numbers({128, 28, 28, 32});
     return add_op(graph_, "MaxPoolGrad",
-                  {images, variable(graph_, pooled(images), "pooled"), numbers({128, 14, 14, 32})}, window());
+                  {images, variable(graph_, pooled(images), "pooled"), numbers({128, 14, 14, 32})}, window(2));
   }
 
   Node* decode_jpeg() {
@@ -244,9 +308,9 @@ class OpBench {
     return constant(graph_, Tensor::vector<std::int32_t>(dims));
   }
 
-  Node* convolution(const std::string& op, const std::vector<Output>& inputs) {
+  Node* convolution(const std::string& op, const std::vector<Output>& inputs, std::int64_t stride = 1) {
     return add_op(graph_, op, inputs,
-                  {{"strides", std::vector<std::int64_t>{1, 1, 1, 1}}, {"padding", std::string("SAME")}});
+                  {{"strides", std::vector<std::int64_t>{1, stride, stride, 1}}, {"padding", std::string("SAME")}});
   }
 
   Node* batch_norm() {
@@ -260,17 +324,29 @@ class OpBench {
                   {images(512), images(512), numbers(channels), numbers(channels), numbers(channels), numbers({0})});
   }
 
-  Node* lstm_sequence() {
+  struct Lstm {
+    Node* node;
+    std::vector<Output> learned;  // what gradients are wanted of
+  };
+  Lstm lstm() {
     Output length = constant(graph_, Tensor::scalar(std::int64_t{40}));
-    Var state = numbers({32, 128}), peephole = numbers({128});
-    return add_op(graph_, "BlockLSTM",
-                  {length, numbers({40, 32, 64}), state, state, numbers({192, 512}), peephole, peephole, peephole,
-                   numbers({512})},
-                  {{"cell_clip", 0.0f}});
+    Output x = numbers({40, 32, 64}), weights = numbers({192, 512}), bias = numbers({512});
+    Output state = numbers({32, 128}), peephole = numbers({128});
+    Node* node = add_op(graph_, "BlockLSTM", {length, x, state, state, weights, peephole, peephole, peephole, bias},
+                        {{"cell_clip", 0.0f}});
+    return {node, {x, weights, bias}};
+  }
+  Node* lstm_training() {
+    const Lstm made = lstm();
+    std::vector<Node*> wanted;
+    for (Gradient& gradient : gradients({reduce_sum({made.node, 6})}, made.learned)) {
+      wanted.push_back(gradient.dense().node);
+    }
+    return group(graph_, wanted);
   }
 
   // Of the initial values of `images`.
-  Output pooled(const Var& images) { return op1("MaxPool", {images.initializer()->input(1)}, window()); }
+  Output pooled(const Var& images) { return op1("MaxPool", {images.initializer()->input(1)}, window(2)); }
 
   Graph graph_{builtin_ops()};
   std::int64_t seed_ = 0;

@@ -15,7 +15,7 @@ os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 os.environ["CUDA_VISIBLE_DEVICES"] = ""
 
 import numpy as np  # noqa: E402
-from stepping import checked, serve  # noqa: E402
+from stepping import checked, serve, session_config  # noqa: E402
 
 ROWS = max(4096, BATCH)
 SIZES = (784, 500, 500, 10)
@@ -109,7 +109,7 @@ def tensorflow_steps():
             x = tf.nn.relu(x) if i + 2 < len(variables) else x
         return tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels=y, logits=x))
 
-    def make_session():
+    def make_session(inter_op_threads):
         graph = tf.Graph()
         with graph.as_default():
             x, y = tf1.placeholder(tf.float32, [BATCH, SIZES[0]]), tf1.placeholder(tf.int64, [BATCH])
@@ -120,8 +120,7 @@ def tensorflow_steps():
             loss = network(x, y, variables)
             train = tf1.train.AdamOptimizer(1e-4).minimize(loss)
             init = tf1.global_variables_initializer()
-        config = tf1.ConfigProto(intra_op_parallelism_threads=THREADS, inter_op_parallelism_threads=1)
-        session = tf1.Session(graph=graph, config=config)
+        session = tf1.Session(graph=graph, config=session_config(tf1, THREADS, inter_op_threads))
         session.run(init)
         with graph.as_default():
             call = session.make_callable([loss, train], [x, y])
@@ -133,7 +132,7 @@ def tensorflow_steps():
 
         return step
 
-    def make_function():
+    def make_function(compiled):
         tf.random.set_seed(1)
         variables = []
         for shape in shapes:
@@ -141,7 +140,9 @@ def tensorflow_steps():
             variables.append(tf.Variable(tf.zeros([shape[-1]])))
         optimiser = tf.keras.optimizers.legacy.Adam(1e-4)
 
-        @tf.function
+        optimiser._create_all_weights(variables)  # in a compiled function no variable can be made
+
+        @tf.function(jit_compile=compiled)
         def train(x, y):
             with tf.GradientTape() as tape:
                 loss = network(x, y, variables)
@@ -158,8 +159,10 @@ def tensorflow_steps():
 
         return step
 
-    yield "session, callable", make_session
-    yield "tf.function", make_function
+    for threads in sorted({1, THREADS}):
+        yield f"session, callable, {threads} inter-op", lambda threads=threads: make_session(threads)
+    yield "tf.function", lambda: make_function(False)
+    yield "tf.function, XLA", lambda: make_function(True)
 
 
 if __name__ == "__main__":

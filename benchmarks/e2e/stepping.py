@@ -29,6 +29,12 @@ def checked(make):
     return look
 
 
+def session_config(tf1, intra_op_threads, inter_op_threads):
+    """Of a session of TensorFlow; without threads of its own it would run on those of the first one in the process."""
+    return tf1.ConfigProto(intra_op_parallelism_threads=intra_op_threads, inter_op_parallelism_threads=inter_op_threads,
+                           use_per_session_threads=True)
+
+
 def serve(ways):
     """Tries each of the (name, make) pairs, where make() gives a step, keeps the fastest, prints `ready NAME`; then for each
     line of standard input, a number of seconds, steps for that long and prints steps/s."""

@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 """What becomes of a training job on parameter servers when there are many workers, slow ones, and dead ones.
 
-  cluster_bench.py [cpu] [straggler] [recovery] [--seconds 5] [--rounds 3]
+  cluster_bench.py [cpu] [straggler] [save] [recovery] [--seconds 5] [--rounds 3]
 
   cpu        CPU time of all tasks for each global step, asynchronous, with 1 to 8 workers
   straggler  global steps/s of synchronous jobs of three workers, one of which is slowed to a fifth: it is stopped for
              four fifths of each quarter of a second, so never for as long as a lease. With a backup worker (two of
-             three gradients make a step) the job keeps at least 85 % of its speed; without, it waits for the slow one
+             three gradients make a step) the job keeps at least 85 % of its speed; without, it waits for the slow one.
+             Beside it two workers alone, and which part of each worker's gradients came too late
+  save       global steps/s of an asynchronous job of two workers that saves every 50 steps, beside one that saves
+             nothing, in turns: saving costs at most 2 %
   recovery   seconds from kill -9 until every worker trains again, for each kind of task, under `tutti run --restarts`
 
 The job is examples/distributed_mnist (784-500-500-10, Adam, batch 32) on drawn digits, two ps, checkpoints every 25
@@ -31,17 +34,19 @@ TASK = re.compile(rb'"type": "([a-z]+)", "index": (\d+)')
 TICKS = os.sysconf("SC_CLK_TCK")
 PATIENCE = 120  # seconds: after these something is broken
 STRAGGLER_BUDGET = 0.85
+SAVE_STEPS, SAVE_BUDGET = 50, 0.02
+GRADIENTS_LINE = re.compile(r"gradients of /job:worker/task:(\d+): (\d+) applied, (\d+) stale")
 
 
 class Job:
     """`tutti run` with its output read; the processes of its tasks are known by a mark in their environment."""
 
-    def __init__(self, workers, *flags, restarts=0, log_steps=5):
+    def __init__(self, workers, *flags, restarts=0, log_steps=5, train_steps=1000000000):
         self.folder = tempfile.TemporaryDirectory(prefix="cluster_bench_")
         self.mark = f"TUTTI_CLUSTER_BENCH={self.folder.name}"
         name, value = self.mark.split("=", 1)
         command = [BIN / "tutti", "run", "--ps", 2, "--workers", workers, "--restarts", restarts, "--threads", 1,
-                   BIN / "distributed_mnist", "--digits=3000", "--train_steps=1000000000", "--no-evaluate",
+                   BIN / "distributed_mnist", "--digits=3000", f"--train_steps={train_steps}", "--no-evaluate",
                    f"--log_steps={log_steps}", *flags]
         environment = {key: text for key, text in os.environ.items() if key not in ("TF_CONFIG", "TUTTI_DATA_DIR")}
         self.process = subprocess.Popen([str(word) for word in command], stdin=subprocess.DEVNULL,
@@ -138,11 +143,14 @@ class Slowed:
         self.thread.start()
 
     def _run(self):
-        while not self.ended.is_set():
-            os.kill(self.process, signal.SIGSTOP)
-            self.ended.wait(self.PERIOD * (1 - self.SHARE))
-            os.kill(self.process, signal.SIGCONT)
-            self.ended.wait(self.PERIOD * self.SHARE)
+        try:
+            while not self.ended.is_set():
+                os.kill(self.process, signal.SIGSTOP)
+                self.ended.wait(self.PERIOD * (1 - self.SHARE))
+                os.kill(self.process, signal.SIGCONT)
+                self.ended.wait(self.PERIOD * self.SHARE)
+        except ProcessLookupError:  # its job has ended
+            pass
 
     def end(self):
         self.ended.set()
@@ -186,6 +194,28 @@ def straggler_ratio(workers, aggregate, args):
     return statistics.median(well), statistics.median(slow)
 
 
+def stale_shares(workers, aggregate, args):
+    """By worker: which part of its gradients came too late, with the last worker slowed."""
+    steps = int(400 * args.seconds)
+    with Job(workers, "--is_sync", "--count_gradients", f"--replicas_to_aggregate={aggregate}", train_steps=steps) as job:
+        job.wait_steps(0, range(workers - 1))
+        slowed = Slowed(job.processes()[f"worker {workers - 1}"])
+        try:
+            job.process.wait(timeout=PATIENCE)
+        finally:
+            slowed.end()
+        job.reader.join()
+        counts = {int(match[1]): (int(match[2]), int(match[3])) for line in job.other
+                  if (match := GRADIENTS_LINE.search(line))}
+    return {worker: stale / max(1, applied + stale) for worker, (applied, stale) in sorted(counts.items())}
+
+
+def rate_alone(workers, args):
+    with Job(workers, "--is_sync") as job:
+        job.wait_steps(0, range(workers))
+        return statistics.median(steps_per_second(job, args.seconds) for _ in range(args.rounds))
+
+
 def straggler(args):
     print("One of three synchronous workers slowed to a fifth (SIGSTOP for 200 of 250 ms); global steps/s", flush=True)
     for aggregate in (2, 3):
@@ -194,6 +224,29 @@ def straggler(args):
         verdict = f", budget {STRAGGLER_BUDGET:.0%}{'' if ratio >= STRAGGLER_BUDGET else ' MISSED'}" if aggregate < 3 else ""
         print(f"  {aggregate} of 3 gradients make a step: {well:7.1f} well, {slow:7.1f} slowed: {ratio:.0%}{verdict}",
               flush=True)
+    print(f"  two workers alone, both well:    {rate_alone(2, args):7.1f}", flush=True)
+    for aggregate in (2, 3):
+        shares = ", ".join(f"worker {worker} {share:.1%}" for worker, share in stale_shares(3, aggregate, args).items())
+        print(f"  {aggregate} of 3, worker 2 slowed, gradients that came too late: {shares}", flush=True)
+
+
+def save(args):
+    print(f"Saving every {SAVE_STEPS} steps, asynchronous, 2 ps and 2 workers; global steps/s", flush=True)
+    rates = {False: [], True: []}
+    for _ in range(args.rounds):
+        for saving in rates:
+            with tempfile.TemporaryDirectory(prefix="cluster_bench_") as folder:
+                flags = (f"--checkpoint_dir={folder}", f"--save_steps={SAVE_STEPS}") if saving else ()
+                with Job(2, *flags, log_steps=10) as job:
+                    job.wait_steps(0, range(2))
+                    rates[saving].append(steps_per_second(job, args.seconds))
+                saved = any(name.endswith(".index") for name in os.listdir(folder))
+                if saved != saving:
+                    raise SystemExit(f"checkpoints in {folder}: {os.listdir(folder)}")
+    plain, saving = (statistics.median(values) for values in rates.values())
+    cost = 1 - saving / plain
+    print(f"  {plain:7.1f} without, {saving:7.1f} with: saving costs {cost:.1%}, budget {SAVE_BUDGET:.0%} "
+          f"{'met' if cost <= SAVE_BUDGET else 'MISSED'}", flush=True)
 
 
 def recovery(args):
@@ -223,14 +276,17 @@ def recovery(args):
                       f"longest {max(times):6.2f} s", flush=True)
 
 
+WHAT = {"cpu": cpu, "straggler": straggler, "save": save, "recovery": recovery}
+
+
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("what", nargs="*", choices=["cpu", "straggler", "recovery", []])
+    parser.add_argument("what", nargs="*", choices=[*WHAT, []])
     parser.add_argument("--seconds", type=float, default=5)
     parser.add_argument("--rounds", type=int, default=3)
     args = parser.parse_args()
-    for what in args.what or ["cpu", "straggler", "recovery"]:
-        {"cpu": cpu, "straggler": straggler, "recovery": recovery}[what](args)
+    for what in args.what or WHAT:
+        WHAT[what](args)
 
 
 if __name__ == "__main__":

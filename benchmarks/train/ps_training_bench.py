@@ -6,9 +6,11 @@ Global steps/s, in turns, on the same cores:
   tutti       examples/distributed_mnist
   python      the seed's own Python program, a TensorFlow client, on Tutti's servers
   tensorflow  the seed's own program as it is, on TensorFlow's servers
-Counted from the first progress line after step 200 to the last. Needs MNIST in TUTTI_DATA_DIR and the seeds' documents.
+Counted from when both workers have made progress after step 200. TensorFlow has its own settings, oneDNN on. Needs MNIST
+in TUTTI_DATA_DIR and the seeds' documents.
 """
 import argparse
+import os
 import statistics
 import subprocess
 import sys
@@ -17,6 +19,7 @@ import threading
 import time
 from pathlib import Path
 
+os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests/interop/seed"), str(ROOT / "tests/interop/cluster")]
 
@@ -38,23 +41,25 @@ class OwnJob:
         flags = [f"--{job}_hosts={','.join(addresses)}" for job, addresses in hosts.items()]
         flags += [f"--train_steps={steps}", "--no-evaluate", f"--checkpoint_dir={self.folder.name}/checkpoint_dir"]
         flags += ["--is_sync"] if is_sync else []
-        self.lines, self.processes, self.threads = [], [], []
+        self.lines, self.processes, self.threads = [[] for _ in range(WORKERS)], [], []
         for job, addresses in hosts.items():
             for i in range(len(addresses)):
-                self._start([ROOT / "build/release/bin/distributed_mnist", *flags, f"--job_name={job}", f"--task_index={i}"])
+                self._start([ROOT / "build/release/bin/distributed_mnist", *flags, f"--job_name={job}", f"--task_index={i}"],
+                            self.lines[i] if job == "worker" else [])
 
-    def _start(self, command):
+    def _start(self, command, lines):
         process = subprocess.Popen([str(part) for part in command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                    stderr=subprocess.DEVNULL, text=True, env=quiet_environment(),
                                    preexec_fn=die_with_parent)
         self.processes.append(process)
-        self.threads.append(threading.Thread(target=self._read, args=(process,)))
+        self.threads.append(threading.Thread(target=self._read, args=(process, lines)))
         self.threads[-1].start()
 
-    def _read(self, process):
+    @staticmethod
+    def _read(process, lines):
         for line in process.stdout:
             if match := STEP_LINE.search(line):
-                self.lines.append((time.monotonic(), int(match[1]), float(match[2])))
+                lines.append((time.monotonic(), int(match[1]), float(match[2])))
 
     def wait(self):
         for process in self.processes[-WORKERS:]:
@@ -74,10 +79,11 @@ class OwnJob:
         self.folder.cleanup()
 
 
-def rate(lines):
-    """Global steps a second."""
-    warm = sorted(line for line in lines if line[1] >= WARM_STEPS)
-    (begin, first, _), (end, last, _) = warm[0], warm[-1]
+def rate(workers):
+    """Global steps a second, while all workers work: `workers` has each one's lines."""
+    warm = [sorted(line for line in lines if line[1] >= WARM_STEPS) for lines in workers]
+    begin, first, _ = max(lines[0] for lines in warm)
+    end, last, _ = min(lines[-1] for lines in warm)
     return (last - first) / (end - begin)
 
 
@@ -87,7 +93,7 @@ def measure(side, is_sync, args):
             return rate(job.wait())
     with Job("tutti" if side == "python" else "tensorflow", is_sync, args.steps, args.seeds) as job:
         job.wait_checkpoint(args.steps, 600)
-        return rate([line for worker in job.workers for line in worker.lines])
+        return rate([worker.lines for worker in job.workers])
 
 
 def main():

@@ -138,6 +138,24 @@ TEST_F(AskedValuesTest, ThereIsOneRequestAtATime) {
   EXPECT_EQ(first.indices, Indices{0});
 }
 
+TEST_F(AskedValuesTest, AnAnswerIsLimitedAndTheRestComesWithTheNext) {
+  const auto values = std::make_shared<AskedValues>(5, std::size_t{1} << 20, Indices{}, 1000);
+  const auto make_in = [&values](std::size_t index, std::int64_t floats) {
+    values->add(index, {}, Tensor(DType::kFloat, Shape{floats}));
+  };
+  make_in(3, 100);
+  make_in(0, 100);
+  make_in(1, 500);  // alone over the limit
+  make_in(4, 150);
+  make_in(2, 100);
+  for (const Indices& expected : {Indices{3, 0}, Indices{1}, Indices{4, 2}}) {
+    Answer answer;
+    values->ask(caller_, answer.done());
+    EXPECT_EQ(answer.count, 1);
+    EXPECT_EQ(answer.indices, expected);
+  }
+}
+
 TEST_F(AskedValuesTest, WhatNobodyAsksForIsLimited) {
   for (std::size_t i = 0; i < 2; ++i) values_->add(i, {}, Tensor(DType::kFloat, Shape{200}));
   Answer answer;

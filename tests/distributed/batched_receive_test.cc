@@ -144,7 +144,7 @@ TEST_F(BatchedReceiveTest, ACancelledReceiveTakesNoValueAndOthersDo) {
 TEST_F(BatchedReceiveTest, AWorkerThatDoesNotKnowItIsAskedForEach) {
   Arrival a, b;
   recv("a", a);
-  peer_.batches.answer(0, unimplemented("no such method"));
+  peer_.batches.answer(0, unimplemented("/tutti.TaskService/RecvTensors: no such method here"));
   recv("b", b);
   ASSERT_EQ(peer_.receives.count(), 2u);
   EXPECT_EQ(peer_.receives.request(0).rendezvous_key, key_of(1, 0, "a"));
@@ -153,6 +153,32 @@ TEST_F(BatchedReceiveTest, AWorkerThatDoesNotKnowItIsAskedForEach) {
   EXPECT_TRUE(received_->sources()[0]->plain) << "later steps do not ask again";
   peer_.receives.answer(1, RecvTensorReply{.tensor = Tensor::scalar(6.0f)});
   EXPECT_EQ(b.value.scalar<float>(), 6.0f);
+}
+
+TEST_F(BatchedReceiveTest, SoIsATensorFlowWorkerWhichSaysTheCodeOnly) {
+  Arrival a;
+  recv("a", a);
+  peer_.batches.answer(0, unimplemented());
+  ASSERT_EQ(peer_.receives.count(), 1u);
+  EXPECT_TRUE(received_->sources()[0]->plain);
+  peer_.receives.answer(0, RecvTensorReply{.tensor = Tensor::scalar(5.0f)});
+  EXPECT_EQ(a.value.scalar<float>(), 5.0f);
+}
+
+TEST_F(BatchedReceiveTest, AnUnimplementedErrorOfAKernelIsAnError) {
+  for (const Status& error : {unimplemented("a kernel cannot do this"),
+                              derived_from(task_name(1), unimplemented("a kernel cannot do this"))}) {
+    auto rendezvous = std::make_shared<StepRendezvous>(StepRendezvous::Options{
+        .step_id = 43, .task = task_, .peers = &directory_, .request_ids = &ids_, .limit_bytes = 1000});
+    rendezvous->expect(received_, [](const std::function<void()>& deliver) { deliver(); });
+    Arrival a;
+    rendezvous->recv(key_of(1, 0, "a"), cancellation_, a.done());
+    peer_.batches.answer(peer_.batches.count() - 1, error);
+    EXPECT_EQ(a.status.code(), Code::kUnimplemented) << a.status.to_string();
+    EXPECT_NE(a.status.message().find("a kernel cannot do this"), std::string::npos) << a.status.to_string();
+    EXPECT_EQ(peer_.receives.count(), 0u) << "its value has been taken";
+    EXPECT_FALSE(received_->sources()[0]->plain) << "later steps ask for values together";
+  }
 }
 
 TEST_F(BatchedReceiveTest, AnswersThatMakeNoSenseAreErrors) {

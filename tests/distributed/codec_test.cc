@@ -134,6 +134,19 @@ TEST(Codec, DefaultsAreNoBytes) {
   EXPECT_TRUE(decoded<CreateSessionRequest>({}).config.optimize);
 }
 
+TEST(Codec, WhatOurClientsAddToCreateSessionIsSkippedByTensorFlow) {
+  CreateSessionRequest request{.graph_def = {}, .config = {}, .target = "grpc://h:1"};
+  const std::string plain = bytes_of(request);
+  request.fail_fast = true;
+  const std::string bytes = bytes_of(request);
+  EXPECT_TRUE(decoded<CreateSessionRequest>(Payload(bytes)).fail_fast);
+  EXPECT_FALSE(decoded<CreateSessionRequest>(Payload(plain)).fail_fast);
+  tf::CreateSessionRequest proto;
+  ASSERT_TRUE(proto.ParseFromString(bytes));
+  proto.DiscardUnknownFields();
+  EXPECT_EQ(proto.SerializeAsString(), plain);
+}
+
 TEST(Codec, EveryMessageSurvivesAnyCut) {
   std::mt19937 random(1);
   each_sample([&random]<typename Message>(const Message& message) {

@@ -40,7 +40,15 @@ TEST_F(HelloTest, MessagesThereAndBack) {
   EXPECT_EQ(got.challenge, sent.challenge);
   EXPECT_EQ(got.proof, "p");
   HelloReply reply;
-  ASSERT_TRUE(decode(encode(HelloReply{.task = kPs, .incarnation = 9, .shm_name = "s"}), reply).ok());
+  ASSERT_TRUE(decode(encode(HelloReply{.task = kPs,
+                                       .incarnation = 9,
+                                       .shm_name = "s",
+                                       .your_task = kWorker,
+                                       .shm_ticket = std::string("\0\xff", 2)}),
+                     reply)
+                  .ok());
+  EXPECT_EQ(reply.your_task, kWorker);
+  EXPECT_EQ(reply.shm_ticket, std::string("\0\xff", 2));
   EXPECT_EQ(reply.task, kPs);
   EXPECT_EQ(reply.shm_name, "s");
   LeaseRequest lease;

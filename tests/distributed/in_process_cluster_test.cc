@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <set>
 
+#include "tutti/graph/graph_def.h"
 #include "tutti/ops/array.h"
 #include "tutti/ops/math.h"
 #include "tutti/ops/op_table.h"
@@ -113,6 +114,75 @@ TEST(InProcessClusterTest, ALostTaskIsNamed) {
   while (lost.ok()) lost = session->try_run({}, sum.sums).status();
   EXPECT_EQ(lost.code(), Code::kUnavailable) << lost.to_string();
   EXPECT_NE(lost.message().find("/job:ps/replica:0/task:1"), std::string::npos) << lost.to_string();
+}
+
+TEST(InProcessClusterTest, AListThatWouldLeaveItsTaskIsRefused) {
+  const auto cluster = InProcessCluster::start(quiet(1, 1)).value_or_throw();
+  Graph graph(builtin_ops());
+  const auto at = [&graph](const char* task, const char* op, std::vector<Output> inputs, AttrMap attrs = {}) {
+    const auto scope = graph.device_scope(task);
+    return add_op(graph, op, std::move(inputs), std::move(attrs))->output();
+  };
+  const Output none = constant(graph, Tensor::scalar<std::int32_t>(-1));
+  const Output list = at("/job:ps/task:0", "EmptyTensorList", {none, none}, {{"element_dtype", DType::kFloat}});
+  const Output length = at("/job:worker/task:0", "TensorListLength", {list});
+  const Output near = at("/job:ps/task:0", "TensorListLength", {list});
+  const auto session = connect(cluster->target(), graph, within()).value_or_throw();
+  for (const Output& bad : {length, list}) {
+    const Status status = session->try_run({}, {bad}).status();
+    EXPECT_EQ(status.code(), Code::kInvalidArgument) << status.to_string();
+    EXPECT_NE(status.message().find("do not leave their task"), std::string::npos) << status.to_string();
+  }
+  EXPECT_EQ(session->run({}, {near})[0].scalar<std::int32_t>(), 0);
+}
+
+TEST(InProcessClusterTest, AStepTellsWhatEachTaskRan) {
+  const auto cluster = InProcessCluster::start(quiet(1, 2)).value_or_throw();
+  SumGraph sum(2, 1);
+  const auto session = connect(cluster->target(), sum.graph, within()).value_or_throw();
+  session->run({sum.initializer});
+  RunMetadata metadata;
+  RunOptions options;
+  options.metadata = &metadata;
+  session->run({}, sum.sums, {}, options);
+  EXPECT_TRUE(metadata.partition_graphs.empty()) << "nobody asked for them";
+  options.partition_graphs = true;
+  session->run({}, sum.sums, {}, options);
+  ASSERT_EQ(metadata.partition_graphs.size(), 3u);
+  std::set<std::string> tasks;
+  std::multiset<std::string> sent, received;
+  for (const std::string& graph_def : metadata.partition_graphs) {
+    Graph part(builtin_ops());
+    ASSERT_TRUE(import_graph_def(graph_def, part).ok());
+    std::string task;
+    for (const Node* node : part.nodes()) {
+      const std::string here(node->requested_device().substr(0, node->requested_device().find("/device:")));
+      if (task.empty()) tasks.insert(task = here);
+      EXPECT_EQ(here, task) << node->name();
+      if (node->op_name() != "_Send" && node->op_name() != "_Recv") continue;
+      if (node->attr<bool>("client_terminated")) continue;
+      (node->op_name() == "_Send" ? sent : received).insert(node->attr<std::string>("tensor_name"));
+    }
+  }
+  EXPECT_EQ(tasks.size(), 3u);
+  EXPECT_EQ(sent.size(), 2u);
+  EXPECT_EQ(sent, received);
+}
+
+TEST(InProcessClusterTest, AServerHasDefaultsForItsSessions) {
+  Graph graph(builtin_ops());
+  Output one;
+  {
+    const auto scope = graph.device_scope("/job:worker/task:0/device:GPU:0");
+    one = constant(graph, Tensor::scalar(1.0f));
+  }
+  for (const bool soft : {false, true}) {
+    InProcessClusterOptions options = quiet(1, 0);
+    options.server.default_config.allow_soft_placement = soft;
+    const auto cluster = InProcessCluster::start(options).value_or_throw();
+    const auto session = connect(cluster->target(), graph, within()).value_or_throw();
+    EXPECT_EQ(session->try_run({}, {one}).ok(), soft);
+  }
 }
 
 TEST(InProcessClusterTest, BadCountsAreRefused) {

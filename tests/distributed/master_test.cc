@@ -44,6 +44,22 @@ TEST_F(MasterTest, ASessionIsMadeOnEveryTask) {
   EXPECT_EQ(ps(1).created.request(0).task, 1);
 }
 
+TEST_F(MasterTest, SoManySessionsAtATimeAndNoMore) {
+  options_.max_sessions = 2;
+  create();
+  ps(1).created.hold();
+  auto second = create_async();
+  EXPECT_FALSE(second.is_there());
+  EXPECT_STATUS(create_async().status(), Code::kResourceExhausted,
+                kWorker + ": 2 sessions are open, which is the most at a time (--max-sessions)");
+  ps(1).created.hold(false);
+  ps(1).created.answer(1, EmptyMessage{});
+  EXPECT_TRUE(second.status().ok()) << second.status().to_string();
+  EXPECT_STATUS(create_async().status(), Code::kResourceExhausted, "2 sessions are open");
+  EXPECT_TRUE(close().status().ok());
+  EXPECT_TRUE(create_async().status().ok()) << "one was closed";
+}
+
 TEST_F(MasterTest, FiltersKeepTasksOut) {
   SessionConfig config;
   config.device_filters = {"/job:ps/task:1"};
@@ -58,19 +74,28 @@ TEST_F(MasterTest, FiltersKeepTasksOut) {
   EXPECT_STATUS(create_async(config).status(), Code::kInvalidArgument, "device filter \"job:ps\"");
 }
 
-TEST_F(MasterTest, WaitsForATaskAndSaysOnceWhyItIsMissing) {
+TEST_F(MasterTest, ATaskThatIsNotThereEndsACreationThatFailsFast) {
+  ps(0).status.hold();
+  ps(1).status.fail_with(unavailable("connection refused"));
+  Answer<CreateSessionReply> answer;
+  CreateSessionRequest request{graph_def(), {}, "grpc://localhost:1"};
+  request.fail_fast = true;
+  master().create_session(std::move(request), {}, answer.done());
+  EXPECT_STATUS(answer.status(), Code::kUnavailable, kPs1 + ": connection refused");
+  EXPECT_EQ(ps(1).status.count(), 1u);
+  EXPECT_TRUE(ps(0).status.answered(0)) << "nobody waits for it any more";
+}
+
+TEST_F(MasterTest, WaitsForATask) {
   ps(0).status.fail_with(unavailable("connection refused"));
   ps(1).status.hold();
   auto answer = create_async();
   EXPECT_FALSE(answer.is_there());
-  EXPECT_TRUE(lines().empty());
   EXPECT_FALSE(ps(0).status.options(0).wait_for_ready);
   EXPECT_TRUE(ps(0).status.options(1).wait_for_ready);
   clock_.advance(std::chrono::seconds(30));
   EXPECT_GT(ps(0).status.count(), 20u);
-  ASSERT_EQ(lines().size(), 2u);
-  EXPECT_EQ(lines()[0], "CreateSession still waiting for response from worker: " + kPs0 + ": connection refused");
-  EXPECT_EQ(lines()[1], "CreateSession still waiting for response from worker: " + kPs1 + ": no answer yet");
+  EXPECT_TRUE(lines().empty()) << "the directory says it";
   ps(0).status.reply_with([](const EmptyMessage&) -> Result<GetStatusReply> {
     return GetStatusReply{{{.name = "/job:other/replica:0/task:9/device:CPU:0", .type = "CPU", .incarnation = 9}}};
   });
@@ -427,49 +452,10 @@ TEST_F(MasterTest, StoppingEndsEverything) {
   master().stop(unavailable("again"));
 }
 
-// --- A cluster that the client brings along ---
-
-class PropagationTest : public MasterTest {
- protected:
-  PropagationTest() {
-    options_.propagate = [this](const ClusterTasks& cluster) -> Result<std::unique_ptr<WorkerDirectory>> {
-      seen_ = cluster;
-      auto directory = std::make_unique<TestDirectory>();
-      directory->add("/job:trainer/replica:0/task:3", worker());
-      directory->add("/job:store/replica:0/task:0", ps(0));
-      return std::unique_ptr<WorkerDirectory>(std::move(directory));
-    };
-  }
-  static SessionConfig config(ClusterTasks cluster) {
-    SessionConfig config;
-    config.cluster = std::move(cluster);
-    return config;
-  }
-  ClusterTasks seen_;
-};
-
-TEST_F(PropagationTest, TasksTakeTheNamesThatTheClientGives) {
-  const ClusterTasks cluster{{"trainer", {{3, "localhost:1"}}}, {"store", {{0, "localhost:2"}}}};
-  session_ = create_async(config(cluster), {}, one_node("c", "/job:store")).value().session_handle;
-  EXPECT_EQ(seen_, cluster);
-  const CreateWorkerSessionRequest own = worker().created.request(0);
-  EXPECT_EQ(own.cluster, cluster);
-  EXPECT_EQ(own.job, "trainer");
-  EXPECT_EQ(own.task, 3);
-  EXPECT_TRUE(own.isolate_session_state);
-  EXPECT_EQ(own.master_task, "/job:trainer/replica:0/task:3");
-  EXPECT_EQ(fetch("c:0").value().tensors.size(), 1u);
-  EXPECT_EQ(ps(0).runs.count(), 1u);
-}
-
-TEST_F(PropagationTest, TheMasterMustBeInItOnceAndUnderAnotherName) {
-  auto create_with = [this](ClusterTasks cluster) { return create_async(config(std::move(cluster))).status(); };
-  EXPECT_STATUS(create_with({{"a", {{0, "localhost:1"}, {1, "localhost:1"}}}}), Code::kInvalidArgument, "both");
-  EXPECT_STATUS(create_with({{"a", {{0, "localhost:7"}}}}), Code::kInvalidArgument, "not part of");
-  EXPECT_STATUS(create_with({{"worker", {{0, "localhost:1"}}}}), Code::kInvalidArgument, "as it was started");
-  options_.propagate = nullptr;
-  master_.emplace(options_);
-  EXPECT_STATUS(create_with({{"a", {{0, "localhost:1"}}}}), Code::kUnimplemented, "cluster_def");
+TEST_F(MasterTest, AClusterThatTheClientBringsAlongIsRefused) {
+  SessionConfig config;
+  config.cluster = {{"a", {{0, "localhost:1"}}}};
+  EXPECT_STATUS(create_async(config).status(), Code::kUnimplemented, "cluster_def");
 }
 
 }  // namespace tutti::master_test

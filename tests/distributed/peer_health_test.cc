@@ -219,6 +219,22 @@ TEST_F(PeerHealthTest, AMissingPeerIsSaidOnceWithTheReason) {
   EXPECT_EQ(health_.state(kPs), PeerState::kConnecting);
 }
 
+TEST_F(PeerHealthTest, AnotherReasonIsSaidOnceToo) {
+  (void)health_.watch(kPs, now_);
+  std::vector<std::string> said;
+  const auto fail = [&](ConnectStage stage) {
+    (void)pass(3s);
+    for (const auto& event : health_.connection_failed(kPs, stage, unavailable("no"), now_)) {
+      if (event.kind == Kind::kMissing) said.push_back(event.cause.message());
+    }
+  };
+  for (int i = 0; i < 3; ++i) {
+    fail(ConnectStage::kNameLookup);
+    fail(ConnectStage::kConnect);
+  }
+  EXPECT_EQ(said, (std::vector<std::string>{kPs + ": name lookup failed: no", kPs + ": connection failed: no"}));
+}
+
 TEST_F(PeerHealthTest, FailedConnectionsAreTriedLessAndLessOften) {
   (void)health_.watch(kPs, now_);
   std::vector<std::int64_t> gaps;

@@ -109,8 +109,8 @@ class PeersTest : public ::testing::Test {
       dialled_.push_back(address + " " + task);
       return plain_;
     };
-    options.dial_fast = [this](const std::string& name, std::function<void(Status)> on_lost) {
-      fast_names_.push_back(name);
+    options.dial_fast = [this](const HelloReply& peer, std::function<void(Status)> on_lost) {
+      fast_names_.push_back(peer.shm_name);
       if (!fast_works_) return Result<std::shared_ptr<Channel>>(unavailable("no shared memory"));
       fast_ = std::make_shared<FakeChannel>(peer_, "fast");
       fast_lost_ = std::move(on_lost);

@@ -316,6 +316,41 @@ TEST_F(RemoteSessionTest, PartialRunsGoThroughAllTasks) {
   EXPECT_EQ(session->partial_run(handle, {}, {"both"}).status().code(), Code::kInvalidArgument);
 }
 
+TEST_F(RemoteSessionTest, PartialRunsHaveATimeLimitAndACancellation) {
+  Output x = placeholder(graph_, DType::kFloat, {}, "x");
+  op1("Neg", {x}, {}, "negated");
+  Output taken = waiting(graph_);
+  std::unique_ptr<Session> session = connect(graph_);
+  const Signature signature{{"x"}, {"negated", taken.name()}, {}};
+  auto first_call = [&](const std::string& handle) {
+    return session->partial_run(handle, {{x, Tensor::scalar(2.0f)}}, {"negated"}).value_or_throw()[0].scalar<float>();
+  };
+
+  const std::string limited =
+      session->partial_run_setup(signature, {.timeout = std::chrono::milliseconds(50)}).value_or_throw();
+  EXPECT_EQ(first_call(limited), -2.0f);
+  std::atomic<bool> ended = false;
+  Status late;
+  std::thread caller([&] {
+    late = session->partial_run(limited, {}, {taken}).status();
+    ended = true;
+  });
+  while (!ended) {
+    workers_.clock().advance(std::chrono::milliseconds(1));
+    std::this_thread::yield();
+  }
+  caller.join();
+  EXPECT_EQ(late.code(), Code::kDeadlineExceeded) << late.to_string();
+
+  Cancellation cancellation;
+  const std::string handle = session->partial_run_setup(signature, {.cancellation = &cancellation}).value_or_throw();
+  EXPECT_EQ(first_call(handle), -2.0f);
+  std::thread stopper([&] { cancellation.cancel(cancelled("enough")); });
+  const Status stuck = session->partial_run(handle, {}, {taken}).status();
+  stopper.join();
+  EXPECT_EQ(stuck.code(), Code::kCancelled) << stuck.to_string();
+}
+
 TEST_F(RemoteSessionTest, LostRequestsAreRepeatedAndLostRepliesAreNot) {
   Var count = variable(graph_, Tensor::scalar(0.0f), "count");
   Node* more = count.assign_add(constant(graph_, Tensor::scalar(1.0f)));

@@ -260,9 +260,17 @@ TEST_F(Services, LongMessagesAreCut) {
   EXPECT_EQ(raw("/tensorflow.WorkerService/CleanupGraph", "").first, record_.answer);
 }
 
+TEST_F(Services, WhatNeedsNothingIsAnsweredWithNothing) {
+  for (const char* name : {"Logging", "MarkRecvFinished"}) {
+    const auto [status, payload] = raw(str_cat("/tensorflow.WorkerService/", name), "\x08\x01");
+    EXPECT_TRUE(status.ok()) << status.to_string();
+    EXPECT_EQ(payload.size(), 0u);
+  }
+  EXPECT_EQ(record_.called, "");
+}
+
 TEST_F(Services, OtherMethodsAreUnimplemented) {
-  for (const char* name :
-       {"Logging", "Tracing", "RecvBuf", "CompleteGroup", "CompleteInstance", "GetStepSequence", "MarkRecvFinished"}) {
+  for (const char* name : {"Tracing", "RecvBuf", "CompleteGroup", "CompleteInstance", "GetStepSequence"}) {
     const std::string method = str_cat("/tensorflow.WorkerService/", name);
     EXPECT_EQ(raw(method, "").first, unimplemented(method, ": no such method here"));
   }

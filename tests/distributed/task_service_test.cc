@@ -44,6 +44,7 @@ class TaskServiceTest : public ::testing::Test {
       heard_.emplace_back(task, incarnation);
     };
     options.certificates = certificates_;
+    if (certificates_) options.shm_ticket = [](const std::string& task) { return "ticket of " + task; };
     options.leased = [this](const std::string& session, bool held) { leased_[session] += held ? 1 : -1; };
     options.abandon = [this](const std::string& session) { abandoned_.push_back(session); };
     options.log = [this](const std::string& line) { lines_.push_back(line); };
@@ -112,6 +113,31 @@ TEST_F(TaskServiceTest, WhereThereAreCertificatesANameMustBeProved) {
   EXPECT_TRUE(heard_.empty());
   EXPECT_TRUE(call(kHelloMethod, hello, nullptr, kWorker)->status.ok());
   EXPECT_TRUE(call(kHelloMethod, encode(HelloRequest{}))->status.ok()) << "a client has no name to prove";
+}
+
+TEST_F(TaskServiceTest, ATicketIsForWhomTheCertificateNames) {
+  certificates_ = true;
+  make({});
+  HelloReply reply;
+  const auto hello = [&](const std::string& claims, const std::string& proved) {
+    reply = {};
+    const auto answer = call(kHelloMethod, encode(HelloRequest{.task = claims}), nullptr, proved);
+    if (!answer->status.ok()) return answer->status.code();
+    EXPECT_TRUE(decode(answer->bytes, reply).ok());
+    return Code::kOk;
+  };
+  EXPECT_EQ(hello(kWorker, kWorker), Code::kOk);
+  EXPECT_EQ(reply.your_task, kWorker);
+  EXPECT_EQ(reply.shm_ticket, std::string("ticket of ") + kWorker);
+  EXPECT_EQ(hello("", "/job:client/replica:0/task:0"), Code::kOk) << "a client";
+  EXPECT_EQ(reply.shm_ticket, "ticket of /job:client/replica:0/task:0");
+  EXPECT_EQ(hello("", ""), Code::kOk);
+  EXPECT_EQ(reply.shm_ticket, "") << "for who has proved nothing";
+  EXPECT_EQ(hello(kWorker, kPs), Code::kUnauthenticated);
+  make("secret");
+  EXPECT_EQ(hello(kWorker, kWorker), Code::kOk);
+  EXPECT_EQ(reply.shm_ticket, "") << "before the token was proved";
+  EXPECT_FALSE(reply.challenge.empty());
 }
 
 TEST_F(TaskServiceTest, WithoutProofNobodyIsHeard) {

@@ -4,7 +4,7 @@
 //
 // Random bytes rarely match a checksum, so the input is a list of keys and values, of which the target makes a table
 // whose checksums are right; one input in eight is taken as the file itself. The data file is always the same, and
-// nothing is on disk.
+// nothing is on disk; in half of the tables the checksums that entries keep of it are right too.
 #include <google/protobuf/stubs/logging.h>
 
 #include <cstddef>
@@ -14,7 +14,9 @@
 #include <string_view>
 
 #include "memory_files.h"
+#include "proto/tensor_bundle.pb.h"
 #include "tutti/io/bundle_reader.h"
+#include "tutti/io/crc32c.h"
 #include "tutti/io/internal/coding.h"
 #include "tutti/io/slice_file.h"
 #include "tutti/io/table_writer.h"
@@ -27,15 +29,35 @@ namespace {
 
 constexpr std::string_view kPrefix = "/model";
 
+std::string data_bytes() {
+  std::string data(256, '\0');
+  for (std::size_t i = 0; i < data.size(); ++i) data[i] = static_cast<char>(i);
+  return data;
+}
+
+// An entry whose checksum is that of the bytes it points to; other values as they are.
+std::string with_checksum(std::string_view value) {
+  tensorflow::BundleEntryProto entry;
+  const std::string data = data_bytes();
+  const auto bytes = static_cast<std::int64_t>(data.size());
+  if (!entry.ParseFromArray(value.data(), static_cast<int>(value.size())) || entry.size() <= 0 ||
+      entry.size() > bytes || entry.offset() < 0 || entry.offset() > bytes - entry.size()) {
+    return std::string(value);
+  }
+  const auto place = static_cast<std::size_t>(entry.offset()), size = static_cast<std::size_t>(entry.size());
+  entry.set_crc32c(mask_crc(crc32c(std::string_view(data).substr(place, size))));
+  return entry.SerializeAsString();
+}
+
 // Pairs, each with its lengths as varints; the order of keys is put right.
-std::string table_of(std::string_view input) {
+std::string table_of(std::string_view input, bool with_checksums) {
   std::map<std::string, std::string> entries;
   ByteCursor cursor(input);
   std::uint64_t key_bytes = 0, value_bytes = 0;
   std::string_view key, value;
   while (cursor.varint64(&key_bytes) && cursor.varint64(&value_bytes) && cursor.bytes(key_bytes, &key) &&
          cursor.bytes(value_bytes, &value)) {
-    entries.emplace(key, value);
+    entries.emplace(key, with_checksums ? with_checksum(value) : std::string(value));
   }
   std::string bytes;
   fuzz::MemoryWritableFile file(bytes);
@@ -56,10 +78,8 @@ void read_all(const Reader& reader) {
 
 void read_everything(const std::string& table) {
   fuzz::MemoryFileSystem files;
-  std::string data(256, '\0');
-  for (std::size_t i = 0; i < data.size(); ++i) data[i] = static_cast<char>(i);
   files.put(std::string(kPrefix) + ".index", table);
-  files.put(std::string(kPrefix) + ".data-00000-of-00001", data);
+  files.put(std::string(kPrefix) + ".data-00000-of-00001", data_bytes());
   if (const auto bundle = BundleReader::open(files, std::string(kPrefix)); bundle.ok()) read_all(**bundle);
   if (const auto old = SliceFileReader::open(files, std::string(kPrefix) + ".index"); old.ok()) read_all(**old);
 }
@@ -75,6 +95,6 @@ extern "C" int LLVMFuzzerInitialize(int*, char***) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   const std::string_view input(reinterpret_cast<const char*>(data) + 1, size - 1);
-  tutti::read_everything(data[0] % 8 == 0 ? std::string(input) : tutti::table_of(input));
+  tutti::read_everything(data[0] % 8 == 0 ? std::string(input) : tutti::table_of(input, data[0] % 2 == 1));
   return 0;
 }

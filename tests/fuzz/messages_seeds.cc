@@ -16,7 +16,7 @@ int main(int argc, char** argv) {
   try {
     int kind = 0;
     tutti::testing::each_sample([&](const auto& message) {
-      const std::string bytes = static_cast<char>(kind) + encode(message).value_or_throw().flatten();
+      const std::string bytes = std::string{static_cast<char>(kind), 7} + encode(message).value_or_throw().flatten();
       throw_if_error(write_file(local_file_system(), str_cat(argv[1], "/seed_", kind++), bytes));
     });
     return 0;

@@ -1,6 +1,6 @@
 // libFuzzer target: bytes are a record file, plain or compressed as the first byte says; all records are read.
 // Anything may fail, with a status; nothing may crash, read out of bounds, hang, or take memory that the file does not
-// account for. In half of the inputs checksums are put right first: else hardly one would get past the first length.
+// account for. In a quarter of the inputs checksums are put right first: else hardly one would get past a length.
 #include <cstddef>
 #include <cstdint>
 #include <string>

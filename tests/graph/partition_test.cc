@@ -123,6 +123,21 @@ TEST_F(PartitionTest, NewNamesAvoidTheGraphsOwn) {
   }
 }
 
+TEST_F(PartitionTest, VariantsDoNotLeaveTheirPart) {
+  const Output shape = on(kA, constant(graph_, Tensor::scalar<std::int32_t>(-1)));
+  const Output limit = on(kA, constant(graph_, Tensor::scalar<std::int32_t>(-1)));
+  const AttrMap attrs{{"element_dtype", DType::kFloat}};
+  const Output list = on(kA, op1("EmptyTensorList", {shape, limit}, attrs, "list"));
+  on(kB, op1("TensorListLength", {list}, {}, "length"));
+  const Status status = cut({.fetches = {"length:0"}}).status();
+  EXPECT_EQ(status.code(), Code::kInvalidArgument);
+  for (const char* part : {"length", "list", "variant", kA.c_str(), kB.c_str()}) {
+    EXPECT_NE(status.message().find(part), std::string::npos) << status.to_string();
+  }
+  on(kA, op1("TensorListLength", {list}, {}, "near"));
+  EXPECT_TRUE(cut({.fetches = {"near:0"}}).ok());
+}
+
 TEST_F(PartitionTest, HandlesDoNotLeaveTheirPart) {
   AttrMap attrs{{"dtype", DType::kFloat}, {"shape", PartialShape{2}}};
   Output handle = on(kA, add_op(graph_, "VarHandleOp", {}, std::move(attrs), "v")->output());

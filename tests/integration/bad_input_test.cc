@@ -249,6 +249,15 @@ TEST(BadInput, HandlesOfAnotherTask) {
   EXPECT_EQ((*value_of("/job:localhost/replica:0/task:0/device:CPU:0"))[0].scalar<float>(), 5.0f);
   expect_error(value_of("/job:ps/replica:0/task:3/device:CPU:0").status(), Code::kInvalidArgument,
                {"read", "\"w\"", "/job:ps/replica:0/task:3", "/job:localhost/replica:0/task:0"});
+  Output one = constant(graph, Tensor::scalar(1.0f));
+  Node* descend = add_op(graph, "ResourceApplyGradientDescent", {handle, one, one}, {}, "descend");
+  auto step_on = [&](const std::string& device) {
+    return session.try_run({{handle, Tensor::scalar(ResourceHandle(device, "localhost", "w"))}}, {}, {descend});
+  };
+  EXPECT_TRUE(step_on("/job:localhost/replica:0/task:0/device:CPU:0").ok());
+  EXPECT_EQ(session.run({}, {w.read()})[0].scalar<float>(), 4.0f);
+  expect_error(step_on("/job:ps/replica:0/task:3/device:CPU:0").status(), Code::kInvalidArgument,
+               {"descend", "\"w\"", "/job:ps/replica:0/task:3", "/job:localhost/replica:0/task:0"});
 }
 
 TEST(BadInput, AnErrorInAFunctionIsSaidOnce) {

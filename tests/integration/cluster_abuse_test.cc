@@ -5,8 +5,10 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <fstream>
 #include <future>
 #include <random>
+#include <sstream>
 #include <thread>
 
 #include "proto/graph.pb.h"
@@ -37,7 +39,8 @@ struct Answer {
 
 class ClusterAbuseTest : public ::testing::Test {
  protected:
-  ClusterAbuseTest() : cluster_(0, 1, {"--threads=2"}) {
+  ClusterAbuseTest() : ClusterAbuseTest(std::vector<std::string>{}) {}
+  explicit ClusterAbuseTest(std::vector<std::string> flags) : cluster_(0, 1, with_threads(std::move(flags))) {
     cluster_.start_all();
     expect_service();  // what the first step makes is there to stay
   }
@@ -48,6 +51,10 @@ class ClusterAbuseTest : public ::testing::Test {
     EXPECT_EQ(cluster_.child("worker", 0).wait(), 0) << cluster_.child("worker", 0).output();
   }
 
+  static std::vector<std::string> with_threads(std::vector<std::string> flags) {
+    flags.emplace_back("--threads=2");
+    return flags;
+  }
   void expect_service() {
     Graph graph(builtin_ops());
     const Output two = ones(graph, DType::kFloat, {}) + ones(graph, DType::kFloat, {});
@@ -120,12 +127,19 @@ TEST_F(ClusterAbuseTest, GarbageHalfCallsAndBytesOneAtATime) {
   expect_memory_back(before, 64 * kMiB);
 }
 
+// For this process and those that it starts, as far as the system lets it.
+bool allow_files(rlim_t count) {
+  rlimit files{};
+  if (getrlimit(RLIMIT_NOFILE, &files) != 0) return false;
+  if (files.rlim_cur >= count) return true;
+  files.rlim_cur = count;
+  return files.rlim_max >= count && setrlimit(RLIMIT_NOFILE, &files) == 0;
+}
+
 TEST_F(ClusterAbuseTest, IdleConnectionsCostLittle) {
   const int count = stress_factor() > 1 ? 10'000 : 1000;
-  rlimit files{};
-  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &files), 0);
   const rlim_t wanted = static_cast<rlim_t>(count + 500);
-  if (files.rlim_cur < wanted) GTEST_SKIP() << "only " << files.rlim_cur << " file descriptors are allowed";
+  if (!allow_files(wanted)) GTEST_SKIP() << "the system allows fewer than " << wanted << " file descriptors";
   const ProcessCounts before = process_counts(cluster_.child("worker", 0).id());
   {
     test::IdlePeers peers(port(), count);
@@ -143,7 +157,40 @@ TEST_F(ClusterAbuseTest, IdleConnectionsCostLittle) {
   EXPECT_LE(open(), before.files + 20) << "who hung up is forgotten";
 }
 
-TEST_F(ClusterAbuseTest, AClientThatNeverReadsItsFetches) {
+// Soft and hard limit, of which the kernel tells by name.
+std::pair<std::string, std::string> open_files_of(pid_t process) {
+  std::ifstream in(str_cat("/proc/", process, "/limits"));
+  for (std::string line; std::getline(in, line);) {
+    if (!line.starts_with("Max open files")) continue;
+    std::istringstream fields(line.substr(sizeof("Max open files")));
+    std::pair<std::string, std::string> limits;
+    fields >> limits.first >> limits.second;
+    return limits;
+  }
+  return {};
+}
+
+TEST(ClusterLimits, AServerTakesAllFilesThatItMayHave) {
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  rlimit few = before;
+  few.rlim_cur = 200;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+  ProcessCluster cluster(0, 1);
+  cluster.start_all();
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  const auto [soft, hard] = open_files_of(cluster.child("worker", 0).id());
+  EXPECT_EQ(soft, hard);
+  EXPECT_NE(soft, "200");
+}
+
+class SmallQuotaTest : public ClusterAbuseTest {
+ protected:
+  static constexpr int kQuota = 4;
+  SmallQuotaTest() : ClusterAbuseTest({str_cat("--max-calls=", kQuota)}) {}
+};
+
+TEST_F(SmallQuotaTest, AClientThatNeverReadsItsFetches) {
   constexpr std::int64_t kFetch = 16 * kMiB;
   constexpr int kCalls = 32;
   Graph graph(builtin_ops());
@@ -156,7 +203,7 @@ TEST_F(ClusterAbuseTest, AClientThatNeverReadsItsFetches) {
   step.feeds = {{"seed:0", Tensor::scalar(1.0f)}};
   step.fetches = {"large:0"};
   const std::string message = encode(step).value_or_throw().flatten();
-  // One connection after the other: what the first was owed may stay with the allocator, and serves the others.
+  // One connection after the other: what the first was owed serves the others.
   std::int64_t before = resident_bytes();
   for (int round = 0; round < 3; ++round) {
     std::int64_t most = 0;
@@ -177,7 +224,111 @@ TEST_F(ClusterAbuseTest, AClientThatNeverReadsItsFetches) {
     }
     std::printf("round %d: %d answers of 16 MiB that nobody reads: at most %ld MiB more\n", round, kCalls,
                 static_cast<long>(most / kMiB));
-    EXPECT_LT(most, 3 * kCalls * kFetch) << "what this one and the one before are owed, and a copy";
+    // The answers of the quota, what their steps hold meanwhile, and as many of the one before that are being freed.
+    EXPECT_LT(most, 4 * kQuota * kFetch) << "of " << kCalls * kFetch << " that were asked for";
+  }
+}
+
+class SlowLorisTest : public ClusterAbuseTest {
+ protected:
+  SlowLorisTest() : ClusterAbuseTest({"--handshake-limit=1"}) {}
+};
+
+TEST_F(SlowLorisTest, IsHungUpOn) {
+  std::vector<std::unique_ptr<RawConnection>> half;
+  for (std::size_t bytes = 0; bytes < http2_hello().size(); bytes += 3) {
+    half.push_back(std::make_unique<RawConnection>(port()));
+    ASSERT_TRUE(half.back()->send(std::string_view(http2_hello()).substr(0, bytes)));
+  }
+  // A byte each 50 ms: 1.5 s for what must be there in one.
+  RawConnection slow(port());
+  for (const char byte : http2_hello().substr(0, 30)) {
+    if (!slow.send({&byte, 1})) break;
+    slow.receive(1, 50);
+  }
+  EXPECT_TRUE(slow.wait_closed());
+  for (const auto& connection : half) EXPECT_TRUE(connection->wait_closed());
+}
+
+class FewSessionsTest : public ClusterAbuseTest {
+ protected:
+  FewSessionsTest() : ClusterAbuseTest({"--max-sessions=3"}) {}
+};
+
+TEST_F(FewSessionsTest, MoreAreRefused) {
+  std::vector<std::string> handles;
+  Status status;
+  while (handles.size() < 10) {
+    std::string handle;
+    status = create_session("", &handle);
+    if (!status.ok()) break;
+    handles.push_back(handle);
+  }
+  EXPECT_EQ(handles.size(), 3u);
+  EXPECT_EQ(status.code(), Code::kResourceExhausted) << status.to_string();
+  EXPECT_NE(status.message().find("(--max-sessions)"), std::string::npos) << status.to_string();
+  for (const std::string& handle : handles) {
+    EXPECT_TRUE(call(methods::kCloseSession, encode(CloseSessionRequest{handle}).value_or_throw()).status.ok());
+  }
+}
+
+class SmallMessagesTest : public ClusterAbuseTest {
+ protected:
+  SmallMessagesTest() : ClusterAbuseTest({"--max-message-bytes=3MB", "--max-connection-bytes=2MB"}) {}
+};
+
+TEST_F(SmallMessagesTest, LargerOnesAreRefused) {
+  Graph graph(builtin_ops());
+  const Output fed = placeholder(graph, DType::kFloat);
+  const Output sum = reduce_sum(fed);
+  ConnectOptions options = within();
+  options.shared_memory = false;
+  const auto session = connect(cluster_.target("worker", 0), graph, options).value_or_throw();
+  const auto run = [&](std::int64_t bytes) {
+    return session->try_run({{fed, Tensor::of<float>({bytes / 4}, std::vector<float>(bytes / 4))}}, {sum}).status();
+  };
+  EXPECT_TRUE(run(kMiB).ok());
+  const Status connection = run(5 * kMiB / 2);
+  EXPECT_EQ(connection.code(), Code::kResourceExhausted);
+  EXPECT_NE(connection.message().find("more than 2097152 (--max-connection-bytes)"), std::string::npos)
+      << connection.to_string();
+  EXPECT_EQ(run(4 * kMiB).code(), Code::kResourceExhausted) << "gRPC's own words";
+  EXPECT_TRUE(run(kMiB).ok()) << "the session goes on";
+}
+
+TEST(ClusterLimits, AHostThatCallsTooOften) {
+  ProcessCluster cluster(0, 1, {"--max-calls-per-second=20"});
+  cluster.start_all();
+  GrpcClient client{{}};
+  const auto channel = client.channel(str_cat("127.0.0.1:", cluster.port("worker", 0)));
+  constexpr int kCalls = 200;
+  std::vector<std::future<Status>> answers;
+  for (int i = 0; i < kCalls; ++i) {
+    auto ended = std::make_shared<std::promise<Status>>();
+    answers.push_back(ended->get_future());
+    channel->call(methods::kGetStatus, {}, {.wait_for_ready = true},
+                  [ended](Status status, const Payload&) { ended->set_value(std::move(status)); });
+  }
+  int refused = 0;
+  for (auto& answer : answers) {
+    const Status status = answer.get();
+    if (status.ok()) continue;
+    ++refused;
+    EXPECT_EQ(status.code(), Code::kResourceExhausted) << status.to_string();
+    EXPECT_NE(status.message().find("more than 20 calls a second (--max-calls-per-second)"), std::string::npos)
+        << status.to_string();
+  }
+  EXPECT_GT(refused, 0) << "of calls at once";
+  EXPECT_LE(refused, kCalls - 20) << "those of a second are served";
+}
+
+TEST(ClusterLimits, FlagsThatMakeNoSense) {
+  for (const char* flag : {"--max-calls=0", "--max-message-bytes=0", "--max-step-bytes=-1", "--max-connection-bytes=x",
+                           "--max-calls-per-second=-1", "--max-sessions=-1", "--handshake-limit=0"}) {
+    ChildProcess server(server_command({"--cluster", R"({"local": ["127.0.0.1:0"]})", flag}), {"TF_CONFIG"});
+    EXPECT_NE(server.wait(), 0) << flag;
+    EXPECT_NE(server.output().find(std::string(flag).substr(0, std::string(flag).find('='))), std::string::npos)
+        << server.output();
   }
 }
 

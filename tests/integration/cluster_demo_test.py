@@ -1,12 +1,13 @@
 """Runs scripts/demo as `make demo` does and reads what it prints: cluster_demo_test.py SCRIPT FOLDER drawn|mnist
 
-Two clusters of 2 ps and 2 workers, asynchronous and synchronous; each must say how far both workers are and reach 97 %
-test accuracy. With "mnist" the files come from $TUTTI_DATA_DIR; without them the test is skipped (exit status 77).
+Two clusters of 2 ps and 2 workers, asynchronous and synchronous; each must say how far both workers are, how fast they
+were, and reach 97 % test accuracy. With "mnist" the files come from $TUTTI_DATA_DIR; without them the test is skipped (exit status 77).
 """
 import os
 import re
 import subprocess
 import sys
+import time
 
 SKIPPED = 77
 
@@ -19,8 +20,10 @@ def main():
             print("skipped: TUTTI_DATA_DIR is not set")
             return SKIPPED
         environment["TUTTI_DATA_DIR"] = os.environ["TUTTI_DATA_DIR"]
+    begin = time.monotonic()
     done = subprocess.run([script, folder], env=environment, capture_output=True, text=True, check=False)
     print(done.stdout, done.stderr, sep="")
+    print(f"the demo took {time.monotonic() - begin:.1f} s")
     if done.returncode != 0:
         sys.exit(f"exit status {done.returncode}")
     parts = re.split(r"^Synchronous: .*$", done.stdout, flags=re.MULTILINE)
@@ -31,6 +34,9 @@ def main():
             steps = re.findall(rf"^\[worker {worker}\] Train step (\d+), loss: \d+\.\d+$", text, flags=re.MULTILINE)
             if len(steps) < (3, 1)[worker] or steps != sorted(steps, key=int):
                 sys.exit(f"{mode}: worker {worker} reports the steps {steps}")
+        speed = re.search(r"^\[worker 0\] (\d+\.\d) global steps/s$", text, flags=re.MULTILINE)
+        if not speed or float(speed.group(1)) <= 0:
+            sys.exit(f"{mode}: no speed")
         accuracy = re.search(r"^\[worker 0\] test accuracy (\d+\.\d) %$", text, flags=re.MULTILINE)
         if not accuracy:
             sys.exit(f"{mode}: no accuracy")

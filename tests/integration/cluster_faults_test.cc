@@ -46,8 +46,18 @@ struct Task {
 constexpr Task kTasks[] = {{"worker", 0}, {"worker", 1}, {"ps", 0}};
 constexpr Task kMaster = kTasks[0];
 
-// Seconds of a call that are far more than the 2 and 5 that are promised.
-constexpr double kSlow = 20;
+// What is promised, where it is measured, in a soak. Machines that run tests may be busy with other things.
+double limit_seconds(Fault fault) {
+  const double promised = fault == Fault::kStop ? 5 : 2;
+  return stress_factor() > 1 ? promised : promised == 5 ? 10 : 5;
+}
+
+// A task that has gone is not there, one that was restarted is another. A client that set a limit may meet it, and who
+// closes a session ends what runs in it.
+bool expected(Fault fault, bool has_limit, Code code) {
+  return code == Code::kUnavailable || code == Code::kCancelled ||
+         (code == Code::kAborted && fault == Fault::kRestart) || (code == Code::kDeadlineExceeded && has_limit);
+}
 
 // What one round does.
 struct Plan {
@@ -297,19 +307,15 @@ class FaultsTest : public ::testing::Test {
 
   double check(const Plan& plan, const std::vector<Calls::Ended>& calls) {
     double longest = 0;
-    const bool stopped = plan.fault == Fault::kStop;
-    // Twice what is promised where it is measured, in a soak; machines that run tests may be busy with other things.
-    const double promised = stopped ? 5 : 2;
-    const double limit = stress_factor() > 1 ? 2 * promised : 60;
     for (const auto& call : calls) {
-      Calls::Ended& worst = stopped ? worst_.stopped : worst_.killed;
+      Calls::Ended& worst = plan.fault == Fault::kStop ? worst_.stopped : worst_.killed;
       if (call.seconds > worst.seconds) worst = call;
       longest = std::max(longest, call.seconds);
-      EXPECT_LT(call.seconds, limit) << call.what << ": " << call.status.to_string();
+      if (call.seconds > limit_seconds(plan.fault)) {
+        std::printf("  %s took %.2f s: %s\n", call.what.c_str(), call.seconds, call.status.to_string().c_str());
+      }
       if (call.status.ok()) continue;
-      const Code code = call.status.code();
-      EXPECT_TRUE(code == Code::kUnavailable || code == Code::kAborted || code == Code::kCancelled ||
-                  (code == Code::kDeadlineExceeded && plan.deadline.count() > 0))
+      EXPECT_TRUE(expected(plan.fault, plan.deadline.count() > 0, call.status.code()))
           << call.what << ": " << call.status.to_string();
       const std::string message = call.status.message();
       EXPECT_TRUE(message.find("/job:") != message.npos || message.find("grpc://127.0.0.1:") != message.npos)
@@ -361,9 +367,10 @@ TEST_F(FaultsTest, EveryCallEndsAndTheClusterIsRepaired) {
     SCOPED_TRACE(str_cat("seed ", seed, ", round ", round, ": ", plan.to_string()));
     std::printf("round %d: %s\n", round, plan.to_string().c_str());
     // A busy machine may make one round slow, and hardly the same one twice.
-    if (run_round(plan) > kSlow && !HasFailure()) {
+    const double limit = limit_seconds(plan.fault);
+    if (run_round(plan) > limit && !HasFailure()) {
       std::printf("  once more\n");
-      EXPECT_LT(run_round(plan), kSlow) << "twice";
+      EXPECT_LT(run_round(plan), limit) << "seconds, twice";
     }
   }
   for (const Calls::Ended* worst : {&worst_.killed, &worst_.stopped}) {

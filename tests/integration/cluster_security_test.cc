@@ -3,20 +3,31 @@
 #include <signal.h>
 
 #include <fstream>
+#include <future>
 
+#include "tests/distributed/rpc/expired_certificate.h"
+#include "tests/distributed/rpc/raw_connection.h"
 #include "tests/distributed/rpc/temporary_directory.h"
 #include "tests/integration/process_cluster.h"
 #include "tutti/core/strings.h"
+#include "tutti/distributed/hello.h"
+#include "tutti/distributed/rpc/grpc_transport.h"
 #include "tutti/ops/array.h"
 #include "tutti/ops/math.h"
 #include "tutti/ops/op_table.h"
 #include "tutti/ops/state.h"
+#include "tutti/transport/shm/shm_transport.h"
 
 namespace tutti::cluster_security_test {
 
 using namespace std::chrono_literals;
 
 constexpr const char* kToken = "a secret of this cluster, 16 bytes or more";
+
+struct Answer {
+  Status status;
+  Payload payload;
+};
 
 class ClusterSecurityTest : public ::testing::Test {
  protected:
@@ -136,6 +147,122 @@ TEST_F(ClusterSecurityTest, NoCertificate) {
   options.security.join_token = kToken;
   expect_refused(options, "grpc://127.0.0.1:", 1);
   EXPECT_EQ(refusals_said("andshake failed"), 1);
+}
+
+// Signed by the cluster's authority, with the right token: nothing but its time is wrong.
+TEST_F(ClusterSecurityTest, AnExpiredCertificate) {
+  start_all();
+  ConnectOptions options = member();
+  ASSERT_TRUE(test::write_expired_certificate(file("client-0.pem"), file("ca.key"), file("late.pem")));
+  options.security.certificate_file = file("late.pem");
+  expect_refused(options, "grpc://127.0.0.1:", 3);
+  EXPECT_EQ(refusals_said("andshake failed"), 1);
+}
+
+Answer call(Channel& channel, std::string_view method, const Payload& request) {
+  std::promise<Answer> ended;
+  CallOptions options;
+  options.deadline = std::chrono::steady_clock::now() + 60s;
+  channel.call(method, request, options, [&](Status status, Payload payload) {
+    ended.set_value({std::move(status), std::move(payload)});
+  });
+  return ended.get_future().get();
+}
+
+// Greets in the two turns that a token takes. `second`: what was sent in the last.
+Result<HelloReply> greet(Channel& channel, HelloRequest& second) {
+  HelloRequest first;
+  first.nonce = random_nonce();
+  HelloReply reply;
+  Answer answer = call(channel, kHelloMethod, encode(first));
+  TUTTI_RETURN_IF_ERROR(answer.status);
+  TUTTI_RETURN_IF_ERROR(decode(answer.payload, reply));
+  TUTTI_ASSIGN_OR_RETURN(second, answer_challenge(first, reply, kToken));
+  answer = call(channel, kHelloMethod, encode(second));
+  TUTTI_RETURN_IF_ERROR(answer.status);
+  TUTTI_RETURN_IF_ERROR(decode(answer.payload, reply));
+  return reply;
+}
+
+// A task with a certificate, and with it the token, that would like to be another.
+TEST_F(ClusterSecurityTest, OverSharedMemoryATaskIsWhoItsCertificateNames) {
+  start_all();
+  const std::string client_task = "/job:client/replica:0/task:0";
+  const std::string ps_task = "/job:ps/replica:0/task:0";
+  GrpcClient client({.security = member().security});
+  const auto plain = client.channel(str_cat("127.0.0.1:", cluster_.port("worker", 0)));
+  HelloRequest second;
+  const Result<HelloReply> reply = greet(*plain, second);
+  ASSERT_TRUE(reply.ok()) << reply.status().to_string();
+  EXPECT_EQ(reply->your_task, client_task);
+
+  const auto clock = make_system_clock();
+  ShmOptions options;
+  options.task = ps_task;
+  options.secret = kToken;
+  options.clock = clock.get();
+  const auto shm = ShmTransport::create(options, nullptr).value_or_throw();
+  const auto connect_as = [&](const ShmTicket& ticket) { return shm->connect(reply->shm_name, nullptr, ticket); };
+  EXPECT_EQ(connect_as({}).status().code(), Code::kUnauthenticated) << "the token alone";
+  EXPECT_EQ(connect_as({.task = ps_task, .ticket = reply->shm_ticket}).status().code(), Code::kUnauthenticated);
+  const auto fast = connect_as({.task = client_task, .ticket = reply->shm_ticket});
+  ASSERT_TRUE(fast.ok()) << fast.status().to_string();
+  EXPECT_TRUE(call(**fast, kLeaseMethod, encode(LeaseRequest{.task = client_task, .incarnation = 1})).status.ok());
+  const Status other = call(**fast, kLeaseMethod, encode(LeaseRequest{.task = ps_task, .incarnation = 1})).status;
+  EXPECT_EQ(other.code(), Code::kUnauthenticated) << other.to_string();
+  EXPECT_TRUE(run_step(member()).ok());
+}
+
+TEST_F(ClusterSecurityTest, AHelloIsGoodOnce) {
+  start_all();
+  GrpcClient client({.security = member().security});
+  const auto channel = client.channel(str_cat("127.0.0.1:", cluster_.port("worker", 0)));
+  HelloRequest second;
+  ASSERT_TRUE(greet(*channel, second).ok());
+  for (int i = 0; i < 3; ++i) {
+    const Answer again = call(*channel, kHelloMethod, encode(second));
+    EXPECT_EQ(again.status.code(), Code::kUnauthenticated) << again.status.to_string();
+    EXPECT_NE(again.status.message().find("answered before"), std::string::npos) << again.status.to_string();
+  }
+  EXPECT_EQ(refusals_said("refused ipv4:127.0.0.1:"), 1) << "once for each peer";
+}
+
+// In plaintext, with a token: everything that a client has sent, sent again by who listened.
+TEST(ClusterReplayTest, WhatWasHeardIsOfNoUse) {
+  const test::TemporaryDirectory directory;
+  std::ofstream(directory.path() + "/token") << kToken << "\n";
+  ProcessCluster cluster(0, 1, {"--join-token-file=" + directory.path() + "/token", "--log-level=debug"});
+  cluster.start_all();
+  std::string recorded;
+  {
+    test::RecordingProxy proxy(cluster.port("worker", 0));
+    ConnectOptions options = within();
+    options.shared_memory = false;
+    options.security.join_token = kToken;
+    Graph graph(builtin_ops());
+    const Output two = ones(graph, DType::kFloat, {}) + ones(graph, DType::kFloat, {});
+    const auto session = connect(str_cat("grpc://127.0.0.1:", proxy.port()), graph, options).value_or_throw();
+    EXPECT_TRUE(session->try_run({}, {two}).ok());
+    EXPECT_TRUE(session->close().ok());
+    recorded = proxy.sent();
+  }
+  EXPECT_EQ(recorded.find(kToken), std::string::npos);
+  test::RawConnection replay(cluster.port("worker", 0));
+  ASSERT_TRUE(replay.send(recorded));
+  ChildProcess& worker = cluster.child("worker", 0);
+  const std::string line = worker.wait_for_line("refused calls from ipv4:127.0.0.1:");
+  EXPECT_NE(line.find("join token: the proof was used before"), std::string::npos) << line;
+  worker.send(SIGTERM);
+  EXPECT_EQ(worker.wait(), 0);
+  const auto count = [&](const std::string& words) {
+    int found = 0;
+    for (auto at = worker.output().find(words); at != std::string::npos; at = worker.output().find(words, at + 1)) {
+      ++found;
+    }
+    return found;
+  };
+  EXPECT_EQ(count("refused"), 1) << worker.output();
+  EXPECT_EQ(count("was created"), 1) << "no work is done twice: " << worker.output();
 }
 
 TEST_F(ClusterSecurityTest, ATaskWithTheCertificateOfAnother) {

@@ -2,6 +2,7 @@
 // process computes.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <functional>
 #include <map>
 #include <memory>
@@ -138,6 +139,59 @@ TEST_F(OptimizerClusterTest, DelayCompensation) {
     std::unique_ptr<SGD> inner_;
   };
   expect_same([](const Var&) { return std::make_unique<Owning>(std::make_unique<SGD>(0.05)); });
+}
+
+// A worker with delay compensation: it pulls the weights, and later pushes a gradient that is fed.
+struct DelayedWorker {
+  DelayedWorker(InProcessCluster& cluster, const DelayCompensationOptions& options)
+      : graph(builtin_ops()), sgd(kRate), optimizer(sgd, options) {
+    ScopeGuard scope = graph.device_scope(replica_device_setter({.ps_tasks = 2}));
+    w.emplace(variable(graph, Tensor::vector<double>({1, -2}), "delayed"));
+    gradient = placeholder(graph, DType::kDouble, PartialShape{2});
+    pull = optimizer.pull({*w});
+    push = optimizer.apply_gradients({{gradient, *w}});
+    initializer = global_variables_initializer(graph);
+    session = connect(cluster.target(), graph).value_or_throw();
+  }
+  void push_gradient(const std::vector<double>& value) {
+    session->run({{gradient, Tensor::vector<double>(value)}}, {}, {push});
+  }
+
+  static constexpr double kRate = 0.05;
+  Graph graph;
+  SGD sgd;
+  DelayCompensation optimizer;
+  std::optional<Var> w;
+  Output gradient;
+  Node* pull = nullptr;
+  Node* push = nullptr;
+  Node* initializer = nullptr;
+  std::unique_ptr<Session> session;
+};
+
+// Another worker's update comes between a worker's pull and its push.
+TEST_F(OptimizerClusterTest, DelayCompensationOfTwoWorkers) {
+  for (const bool adaptive : {false, true}) {
+    DelayCompensationOptions options{.worker = 0, .lambda = 0.5, .adaptive = adaptive};
+    DelayedWorker slow(*cluster_, options);
+    options.worker = 1;
+    DelayedWorker fast(*cluster_, options);
+    slow.session->run({slow.initializer});
+    slow.session->run({slow.pull});
+    fast.session->run({fast.pull});
+    const std::vector<double> pulled = {1, -2}, first = {3, 4}, late = {-2, 5};
+    fast.push_gradient(first);
+    slow.push_gradient(late);
+    const std::vector<double> got = testing::to_doubles(slow.session->run({}, {slow.w->read()})[0]);
+    for (std::size_t i = 0; i < 2; ++i) {
+      // Nobody came between the fast one's pull and its push.
+      const double between = pulled[i] - DelayedWorker::kRate * first[i];
+      const double mean_square = 0.95 * 0.05 * first[i] * first[i] + 0.05 * late[i] * late[i];
+      const double lambda = adaptive ? 0.5 / std::sqrt(mean_square + 1e-7) : 0.5;
+      const double corrected = late[i] + lambda * late[i] * late[i] * (between - pulled[i]);
+      EXPECT_NEAR(got[i], between - DelayedWorker::kRate * corrected, 1e-12) << "element " << i << ", " << adaptive;
+    }
+  }
 }
 
 // With devices of variables only, the placer puts slots beside them by their `_class`: the value is on that task.

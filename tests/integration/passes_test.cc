@@ -144,6 +144,41 @@ TEST(Passes, AReadOfAVariableIsNeverOptimisedAway) {
   const std::vector<Tensor> out = session.run({}, {before, after});
   EXPECT_EQ(out[0].scalar<float>(), 1.0f);
   EXPECT_EQ(out[1].scalar<float>(), 6.0f);
+  // Equal in op, inputs and attributes, and waiting for nothing: still two reads.
+  Output again = op1("ReadVariableOp", {w.handle()}, {{"dtype", DType::kFloat}});
+  const std::vector<std::string> ops = ops_run(session, {}, {before, again});
+  EXPECT_EQ(std::count(ops.begin(), ops.end(), "ReadVariableOp"), 2);
+}
+
+// The shapes below are known before the step.
+TEST(Passes, TheShapeOfAReadStillReads) {
+  Graph graph(builtin_ops());
+  Var w = variable(graph, Tensor::vector<float>({1, 2, 3}), "w");
+  Output size = op1("Size", {neg(w.read())});
+  Output late;
+  {
+    ScopeGuard after = graph.control_dependencies({w.assign_add(ones(graph, DType::kFloat, {3}))});
+    late = op1("Shape", {w.read_again()});
+  }
+  LocalSession session(graph, with_passes({}));
+  const auto unset = session.try_run({}, {size});
+  EXPECT_EQ(unset.status().code(), Code::kFailedPrecondition) << unset.status().to_string();
+  session.run({global_variables_initializer(graph)});
+  EXPECT_EQ(session.run({}, {size})[0].scalar<std::int32_t>(), 3);
+  EXPECT_EQ(session.run({}, {late})[0].flat<std::int32_t>()[0], 3);
+  EXPECT_EQ(session.run({}, {w})[0].flat<float>()[2], 4.0f) << "the update before the read happened";
+}
+
+TEST(Passes, TheShapeOfAnUpdateStillUpdates) {
+  Graph graph(builtin_ops());
+  Output ref = add_op(graph, "VariableV2", {}, {{"shape", PartialShape{2}}, {"dtype", DType::kFloat}}, "v")->output();
+  Node* init = add_op(graph, "Assign", {ref, zeros(graph, DType::kFloat, {2})});
+  Node* update = add_op(graph, "AssignAdd", {ref, ones(graph, DType::kFloat, {2})});
+  Output rank = op1("Rank", {neg(identity(update->output()))});
+  LocalSession session(graph, with_passes({}));
+  session.run({init});
+  EXPECT_EQ(session.run({}, {rank})[0].scalar<std::int32_t>(), 1);
+  EXPECT_EQ(session.run({}, {identity(ref)})[0].flat<float>()[1], 1.0f);
 }
 
 }  // namespace tutti::passes_test

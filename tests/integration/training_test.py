@@ -1,13 +1,19 @@
 """Runs the examples that train on clusters and reads what they print: training_test.py FOLDER WHAT
 
-  training_five_steps   in-graph replication with hooks ends at its step limit, with a checkpoint of that step
-  training_ps_worker    a PSWorker and a TFCluster of a user's: loss falls, the checkpoint is there, both workers end
+  training_five_steps   in-graph replication with hooks ends at its step limit, with a checkpoint of that step; by itself
+                        and under `tutti run`
+  training_ps_worker    a PSWorker and a TFCluster of a user's: loss falls, the checkpoint is there, both workers end;
+                        likewise
   training_flags        distributed_mnist, told by flags instead of TF_CONFIG
+  training_optimizers   distributed_mnist's flags for other ways to apply gradients
+  training_async        distributed_mnist: every gradient is a step of its own, in turns of both workers
+  training_sync         the same with --is_sync: a step is the mean of two gradients, mostly one of each worker
   demo_mnist_async      distributed MNIST, 784-500-500-10, Adam 1e-4, batch 32, 2 ps and 2 workers: 95 % by step 5,000
   demo_mnist_sync       the same with averaged gradients
 
 The last two want MNIST's files in $TUTTI_DATA_DIR; without them they are skipped (exit status 77).
 """
+import glob
 import os
 import re
 import subprocess
@@ -15,6 +21,7 @@ import sys
 import tempfile
 
 SKIPPED = 77
+SHORT_STEPS = 300
 ENVIRONMENT = {k: v for k, v in os.environ.items() if k not in ("TUTTI_DATA_DIR", "TF_CONFIG")}
 
 
@@ -43,37 +50,111 @@ def check_falling(losses):
         sys.exit(f"the loss went from {first} to {last}")
 
 
+def under_run(folder):
+    return [f"{folder}/tutti", "run", "--ps", "1", "--workers", "2"]
+
+
 def five_steps(folder):
-    with tempfile.TemporaryDirectory() as directory:
-        text = run([f"{folder}/five_steps", "150", directory])
-        check_checkpoint(directory, "model.ckpt-150")
-    if "ended at step 150\n" not in text:
-        sys.exit("it did not end at the limit")
-    check_falling([float(x) for x in re.findall(r"loss = ([0-9.e+-]+)", text)])
+    for start, label in (([], ""), (under_run(folder), "[worker 0] ")):
+        with tempfile.TemporaryDirectory() as directory:
+            text = run([*start, f"{folder}/five_steps", "150", directory])
+            check_checkpoint(directory, "model.ckpt-150")
+        if f"{label}ended at step 150\n" not in text or text.count("ended at step") != 1:
+            sys.exit("it did not end at the limit, once")
+        check_falling([float(x) for x in re.findall(r"loss = ([0-9.e+-]+)", text)])
 
 
 def ps_worker(folder):
-    with tempfile.TemporaryDirectory() as directory:
-        text = run([f"{folder}/ps_worker", "60", f"{directory}/model"])
-        check_checkpoint(directory, "model")
-    if "both workers have ended\n" not in text:
-        sys.exit("it did not end")
-    check_falling([float(x) for x in re.findall(r"worker 0: step \d+, loss ([0-9.]+)", text)])
+    for start, ends in (([], ["both workers have ended\n"]),
+                        (under_run(folder), [f"[worker {i}] this worker has ended\n" for i in (0, 1)])):
+        with tempfile.TemporaryDirectory() as directory:
+            text = run([*start, f"{folder}/ps_worker", "60", f"{directory}/model"])
+            check_checkpoint(directory, "model")
+        for end in ends:
+            if end not in text:
+                sys.exit(f"no line {end!r}")
+        check_falling([float(x) for x in re.findall(r"worker 0: step \d+, loss ([0-9.]+)", text)])
 
 
 def flags(folder):
     text = run([f"{folder}/tutti", "run", "--ps", "1", "--workers", "2", "--host-flags", "env", "-u", "TF_CONFIG",
-                f"{folder}/distributed_mnist", "--train_steps=1000", "--log_steps=10", "--digits=4000", "--learning_rate=1e-3"])
+                f"{folder}/distributed_mnist", "--num_workers=2", "--train_steps=1000", "--log_steps=10", "--digits=4000", "--learning_rate=1e-3"])
     check_falling(steps_of(text, 0)[1])
     if not steps_of(text, 1)[0]:
         sys.exit("worker 1 made no step")
     if not re.search(r"^\[worker 0\] test accuracy \d+\.\d %$", text, flags=re.MULTILINE):
         sys.exit("no accuracy")
+    check_speed(text)
+
+
+def optimizers(folder):
+    """What the flags ask for is in the graph of the checkpoint, and training goes on with it."""
+    marks = {b"ApplyMomentum": "--optimizer=momentum", b"RandomStandardNormal": "--gradient_noise=0.01",
+             b"DelayCompensation": "--delay_compensation=0.04"}
+    for flags in ([], list(marks.values())):
+        with tempfile.TemporaryDirectory() as directory:
+            text = run([f"{folder}/tutti", "run", "--ps", "1", "--workers", "2", f"{folder}/distributed_mnist",
+                        "--train_steps=300", "--log_steps=10", "--digits=4000", "--no-evaluate",
+                        f"--checkpoint_dir={directory}", f"--learning_rate={0.02 if flags else 1e-3}", *flags])
+            with open(glob.glob(os.path.join(directory, "*.meta"))[0], "rb") as file:
+                graph = file.read()
+        check_falling(steps_of(text, 0)[1])
+        for mark, flag in marks.items():
+            if (mark in graph) != (flag in flags):
+                sys.exit(f"with {flags} the graph has {'a' if mark in graph else 'no'} {mark.decode()}")
 
 
 def steps_of(text, worker):
     found = re.findall(rf"^\[worker {worker}\] Train step (\d+), loss: (\S+)$", text, flags=re.MULTILINE)
     return [int(step) for step, _ in found], [float(loss) for _, loss in found]
+
+
+def every_gradient(folder, *flags):
+    """What was printed, and the steps that each of two workers was at, one for each of its gradients."""
+    text = run([f"{folder}/tutti", "run", "--ps", "2", "--workers", "2", f"{folder}/distributed_mnist",
+                f"--train_steps={SHORT_STEPS}", "--log_steps=1", "--digits=4000", "--no-evaluate", *flags])
+    reports = [steps_of(text, worker)[0] for worker in (0, 1)]
+    for worker, steps in enumerate(reports):
+        if not steps or steps != sorted(steps):
+            sys.exit(f"worker {worker} was at the steps {steps}")
+    return text, reports
+
+
+def asynchronous(folder):
+    _, reports = every_gradient(folder)
+    gradients = sum(map(len, reports))
+    # As in TensorFlow a worker may learn of the last step by one more of its own.
+    if not SHORT_STEPS <= gradients <= SHORT_STEPS + 2:
+        sys.exit(f"{gradients} gradients made {SHORT_STEPS} steps")
+    both = max(steps[0] for steps in reports)
+    owners = [worker for _, worker in sorted((step, worker) for worker in (0, 1) for step in reports[worker]
+                                             if step >= both)]
+    turns = sum(a != b for a, b in zip(owners, owners[1:]))
+    if turns < len(owners) / 10:
+        sys.exit(f"{turns} turns in the {len(owners)} steps since both workers were there: {owners}")
+
+
+def synchronous(folder):
+    text, reports = every_gradient(folder, "--is_sync", "--count_gradients")
+    gradients = sum(map(len, reports))
+    # The last step ends a worker before it can say so.
+    if gradients < 2 * SHORT_STEPS - 1:
+        sys.exit(f"{gradients} gradients made {SHORT_STEPS} steps of two")
+    # Tokens belong to nobody: a worker that does not get to run is overtaken. Mostly both are at the same step.
+    both = max(steps[0] for steps in reports)
+    seen = [{step for step in steps if step >= both} for steps in reports]
+    if len(seen[0] & seen[1]) < len(seen[0] | seen[1]) / 2:
+        sys.exit(f"both workers saw only {len(seen[0] & seen[1])} of {len(seen[0] | seen[1])} steps")
+    # Two gradients of each of six variables are a step.
+    applied = re.findall(r"^\[worker 0\] gradients of /job:worker/task:\d: (\d+) applied, \d+ stale$", text, flags=re.MULTILINE)
+    if len(applied) != 2 or sum(map(int, applied)) < 12 * SHORT_STEPS:
+        sys.exit(f"the workers' gradients in {SHORT_STEPS} steps: {applied}")
+
+
+def check_speed(text):
+    speed = re.search(r"^\[worker 0\] (\d+\.\d) global steps/s$", text, flags=re.MULTILINE)
+    if not speed or float(speed.group(1)) <= 0:
+        sys.exit("no speed")
 
 
 def mnist(folder, sync):
@@ -89,11 +170,7 @@ def mnist(folder, sync):
         if len(steps) < 20:
             sys.exit(f"worker {worker} reports {len(steps)} times")
         check_falling(losses)
-    if sync:
-        # Tokens belong to nobody: a worker that does not get to run is overtaken. Mostly both are at the same step.
-        together = sum(any(abs(a - b) <= 2 for a in reports[0][0]) for b in reports[1][0])
-        if together < len(reports[1][0]) / 4:
-            sys.exit(f"the workers were together in {together} of {len(reports[1][0])} reports")
+    check_speed(text)
     accuracy = float(re.search(r"^\[worker 0\] test accuracy (\d+\.\d) %$", text, flags=re.MULTILINE).group(1))
     if accuracy < 95:
         sys.exit(f"test accuracy {accuracy} % is under 95 %")
@@ -102,6 +179,8 @@ def mnist(folder, sync):
 def main():
     folder, what = sys.argv[1:]
     tests = {"training_five_steps": five_steps, "training_ps_worker": ps_worker, "training_flags": flags,
+             "training_optimizers": optimizers,
+             "training_async": asynchronous, "training_sync": synchronous,
              "demo_mnist_async": lambda f: mnist(f, False), "demo_mnist_sync": lambda f: mnist(f, True)}
     tests[what](folder)
     return 0

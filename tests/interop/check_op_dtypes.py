@@ -1,6 +1,7 @@
 """Compares the dtypes of Tutti's CPU kernels (JSON from op_table_dump, on standard input) with TensorFlow's.
 
-For every op of the table and every type attribute: what a CPU kernel of TensorFlow takes, one of Tutti's must take.
+For every op of the table and every type attribute: what a CPU kernel of TensorFlow takes, one of Tutti's must take, and
+a kernel must not be refused in a type that its row declares.
 """
 import json
 import os
@@ -12,8 +13,6 @@ from tensorflow.python.framework import dtypes, kernels, op_def_registry  # noqa
 
 SHORT_NAMES = {"float32": "float", "float64": "double", "float16": "half"}
 
-COMPLEX = {"complex64", "complex128"}
-
 # (op, attribute) -> (types, why Tutti leaves them out).
 LEFT_OUT = {
     ("Conj", "T"): ({"variant"}, "conjugates inside batched variants, which Tutti has none of"),
@@ -23,10 +22,8 @@ LEFT_OUT = {
 
 
 def left_out(op, attr):
-    """The types of an exception; optimiser updates of complex variables are not written."""
-    if (op, attr) in LEFT_OUT:
-        return LEFT_OUT[op, attr][0]
-    return COMPLEX if "Apply" in op and attr == "T" else set()
+    """The types of an exception."""
+    return LEFT_OUT[op, attr][0] if (op, attr) in LEFT_OUT else set()
 
 
 def short(number):
@@ -81,10 +78,17 @@ def main():
             if lacking:
                 print(f"{row['name']}: no CPU kernel for {attr} = {', '.join(sorted(lacking))}; TensorFlow has them")
                 missing += 1
+    for row in rows:
+        for kernel in row["kernels"]:
+            if kernel["refused"]:
+                print(f"{row['name']}: declared for {kernel['attr']} = {', '.join(kernel['refused'])}, and refused there")
+                missing += 1
     for op, attr in sorted(unused):
         print(f"{op}: {attr} is in the list of exceptions and is none")
-    print(f"kernel types: {compared} attributes of {len(rows)} ops compared with TensorFlow, {missing} lack types")
-    return 1 if missing or unused or not compared else 0
+    made = sum(len(kernel["made"]) for row in rows for kernel in row["kernels"])
+    print(f"kernel types: {compared} attributes of {len(rows)} ops compared with TensorFlow, {missing} lack types; "
+          f"{made} kernels made")
+    return 1 if missing or unused or not compared or not made else 0
 
 
 if __name__ == "__main__":

@@ -2,9 +2,11 @@
 
 The same model in both: two layers, the first partitioned, Adam, a global step. Checkpoints have the same names, slots
 included; a job goes on from the other's checkpoint with the steps that it would have made itself; and each system can
-use the graph and the saver of the other's .meta file.
+use the graph and the saver of the other's .meta file. A job on two parameter servers (examples/distributed_mnist, which
+lies beside SAVER_TOOL) crosses as well, there and back.
 """
 import os
+import re
 import sys
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -143,8 +145,72 @@ def check_state(folder):
     check(sorted(os.listdir(f"{folder}/tutti")) == sorted(os.listdir(f"{folder}/tensorflow")), "names of files differ")
 
 
+def build_digits():
+    """The model of examples/digit_training.h; gives the placeholders and the operation that trains it."""
+    images, labels = tf1.placeholder(tf.float32, [None, 784]), tf1.placeholder(tf.int64, [None])
+    x, width = images, 784
+    for name, units in (("hidden1", 500), ("hidden2", 500), ("logits", 10)):
+        kernel = tf1.get_variable(f"{name}/kernel", [width, units])
+        bias = tf1.get_variable(f"{name}/bias", [units], initializer=tf1.zeros_initializer())
+        x, width = tf.nn.bias_add(tf.matmul(x, kernel), bias), units
+        if name != "logits":
+            x = tf.nn.relu(x)
+    loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=x))
+    step = tf1.train.get_or_create_global_step()
+    return images, labels, tf1.train.AdamOptimizer(1e-3).minimize(loss, global_step=step)
+
+
+def run_ps_job(there, workers, *flags):
+    """Trains with Tutti on two parameter servers; gives what it printed."""
+    folder = os.path.dirname(os.path.abspath(TOOL))
+    return run_tool(f"{folder}/tutti", "run", "--ps", 2, "--workers", workers, f"{folder}/distributed_mnist",
+                    "--digits=2000", "--no-evaluate", f"--checkpoint_dir={there}", *flags)
+
+
+def continue_in_tensorflow(there, begun, steps):
+    """A MonitoredTrainingSession that finds the checkpoint `begun` by itself, and trains on."""
+    rng = np.random.default_rng(1)
+    with tf.Graph().as_default():
+        images, labels, train = build_digits()
+        variables = {v.op.name: v for v in tf1.global_variables()}
+        check(set(variables) == set(begun), f"names of a ps job: {sorted(set(variables) ^ set(begun))}")
+        with tf1.train.MonitoredTrainingSession(checkpoint_dir=there, log_step_count_steps=None) as session:
+            for name, value in session.run(variables).items():
+                check(np.array_equal(value, begun[name]), f"{name} of a ps job, restored by TensorFlow")
+            for _ in range(steps):
+                session.run(train, {images: rng.random((32, 784)), labels: rng.integers(0, 10, 32)})
+
+
+def check_one_adam_step(before, after):
+    """With learning rate 0 one step leaves the weights, and changes both moments by the same gradient."""
+    check(after["global_step"] == before["global_step"] + 1, "the global step goes on")
+    for name, beta in (("beta1_power", 0.9), ("beta2_power", 0.999)):
+        check(np.isclose(after[name], before[name] * beta, rtol=1e-6), f"{name} goes on")
+    for name in [n for n in before if n.endswith(("kernel", "bias"))]:
+        check(np.array_equal(after[name], before[name]), f"{name} goes on")
+        gradient = (after[f"{name}/Adam"] - 0.9 * before[f"{name}/Adam"]) / 0.1
+        square = (after[f"{name}/Adam_1"] - 0.999 * before[f"{name}/Adam_1"]) / 0.001
+        check(np.abs(gradient).max() > 0, f"{name} has a gradient")
+        check(np.allclose(gradient**2, square, rtol=1e-2, atol=1e-5), f"moments of {name} go on")
+
+
+def check_ps_job(folder):
+    for mode in ((), ("--is_sync",)):
+        there = f"{folder}/{len(mode)}"
+        run_ps_job(there, 2, "--train_steps=60", *mode)
+        begun = values(tf.train.latest_checkpoint(there))
+        check(begun["global_step"] >= 60, f"a ps job ended at step {begun['global_step']}")
+        continue_in_tensorflow(there, begun, STEPS)
+        there_and_back = values(tf.train.latest_checkpoint(there))
+        step = there_and_back["global_step"]
+        check(step == begun["global_step"] + STEPS, f"TensorFlow's checkpoint of a ps job is of step {step}")
+        text = run_ps_job(there, 1, f"--train_steps={step}", "--learning_rate=0", *mode)
+        check(re.search(rf"Session begins at step {step}$", text, re.MULTILINE), f"where Tutti goes on: {text}")
+        check_one_adam_step(there_and_back, values(tf.train.latest_checkpoint(there)))
+
+
 def main():
-    run_parts((check_from_tutti, check_meta_of_tutti, check_from_tensorflow, check_state))
+    run_parts((check_from_tutti, check_meta_of_tutti, check_from_tensorflow, check_state, check_ps_job))
     return report("savers")
 
 

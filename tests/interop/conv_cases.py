@@ -108,7 +108,7 @@ def transposed(graph):
 
 
 def pools(graph):
-    """In NHWC only: TensorFlow's NCHW pools on the CPU disagree with its own NHWC ones."""
+    """In NHWC only: TensorFlow's NCHW pools on the CPU disagree with its own NHWC ones; drawn/rewrites.py has those."""
     x = graph.fed((graph.batch, 9, 8, 5))
     tied = tf.cast(tf.round(x), x.dtype)  # whole numbers tie
     for padding, size, strides in itertools.product(("SAME", "VALID"), ((2, 2), (3, 2)), ((2, 2), (1, 3))):

@@ -76,10 +76,77 @@ json attr_json(const AttrDef& attr) {
   return out;
 }
 
-json kernels_json(const std::vector<KernelEntry>& kernels) {
+// --- Kernels are made once in every type that they are declared for. ---
+
+// Some value that the definition allows: numbers and lists are as small as may be, lists of types of floats.
+AttrValue some_value(const AttrDef& attr) {
+  const auto count = static_cast<std::size_t>(attr.minimum.value_or(0));
+  if (attr.kind == "type") {
+    for (int number = 1; number <= kMaxDType; ++number) {
+      if (is_valid_dtype(number) && attr.allowed_types.contains(static_cast<DType>(number))) {
+        return static_cast<DType>(number);
+      }
+    }
+  }
+  if (attr.kind == "int") return attr.minimum.value_or(1);
+  if (attr.kind == "float") return 0.5f;
+  if (attr.kind == "bool") return false;
+  if (attr.kind == "string") return attr.allowed_strings.empty() ? std::string() : attr.allowed_strings.front();
+  if (attr.kind == "shape") return PartialShape::scalar();
+  if (attr.kind == "tensor") return Tensor::scalar(0.0f);
+  if (attr.kind == "func") return FunctionRef{.name = "f", .attrs = nullptr};
+  if (attr.kind == "list(type)") return std::vector<DType>(count, DType::kFloat);
+  if (attr.kind == "list(int)") return std::vector<std::int64_t>(count, 1);
+  if (attr.kind == "list(shape)") return std::vector<PartialShape>(count, PartialShape::scalar());
+  if (attr.kind == "list(string)") return std::vector<std::string>(count);
+  return EmptyList();
+}
+
+Status make_kernel(const OpDef& op, const KernelEntry& kernel, DType dtype) {
+  AttrMap attrs;
+  for (const AttrDef& attr : op.attrs) attrs[attr.name] = attr.default_value ? *attr.default_value : some_value(attr);
+  if (attrs.contains(kernel.type_attr)) attrs[kernel.type_attr] = dtype;
+  std::vector<EdgeType> inputs, outputs;
+  TUTTI_RETURN_IF_ERROR(resolve_types(op, attrs, &inputs, &outputs));
+  const KernelInit init{.node = "node",
+                        .op = op.name,
+                        .attrs = attrs,
+                        .input_types = inputs,
+                        .output_types = outputs,
+                        .device = "/job:localhost/replica:0/task:0/device:CPU:0",
+                        .services = {}};
+  return kernel.make(init).status();
+}
+
+struct MadeTypes {
+  DTypeSet made;
+  DTypeSet refused;  // for want of code; other errors are about made-up attributes
+};
+
+// What becomes of the kernel in the types that it is declared for.
+MadeTypes make_in_all_types(const OpDef& op, const KernelEntry& kernel) {
+  MadeTypes result;
+  const AttrDef* attr = op.find_attr(kernel.type_attr);
+  if (attr == nullptr || attr->kind != "type") return result;
+  for (int number = 1; number <= kMaxDType; ++number) {
+    const auto dtype = static_cast<DType>(number);
+    if (!is_valid_dtype(number) || !attr->allowed_types.contains(dtype) || !kernel.types.contains(dtype)) continue;
+    const Status status = make_kernel(op, kernel, dtype);
+    if (status.ok()) result.made = result.made | DTypeSet(dtype);
+    if (status.code() == Code::kUnimplemented) result.refused = result.refused | DTypeSet(dtype);
+  }
+  return result;
+}
+
+json kernels_json(const OpDef& op, const std::vector<KernelEntry>& kernels) {
   json out = json::array();
   for (const KernelEntry& kernel : kernels) {
-    out.push_back({{"device", kernel.device_type}, {"attr", kernel.type_attr}, {"types", types_json(kernel.types)}});
+    const MadeTypes made = make_in_all_types(op, kernel);
+    out.push_back({{"device", kernel.device_type},
+                   {"attr", kernel.type_attr},
+                   {"types", types_json(kernel.types)},
+                   {"made", types_json(made.made)},
+                   {"refused", types_json(made.refused)}});
   }
   return out;
 }
@@ -91,7 +158,7 @@ json op_json(const OpDef& op, const OpTable& table) {
   for (const AttrDef& attr : op.attrs) out["attrs"].push_back(attr_json(attr));
   out["stateful"] = op.has(kStateful);
   out["gradient"] = op.grad ? "yes" : op.no_gradient ? "stops" : "none";
-  out["kernels"] = kernels_json(table.kernels(op.name));
+  out["kernels"] = kernels_json(op, table.kernels(op.name));
   out["reference"] = find_reference(op.name) != nullptr;
   return out;
 }

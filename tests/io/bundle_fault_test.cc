@@ -138,6 +138,37 @@ TEST_F(FaultyBundles, Merge) {
   for (int i = 0; i < 2; ++i) EXPECT_EQ(in->read(str_cat("x", i))->scalar<std::int32_t>(), i);
 }
 
+// As after a crash in the middle of it: the old checkpoint, the new one, or none, but never a mixture.
+TEST_F(FaultyBundles, DiskDiesForGoodInAMerge) {
+  const std::vector<std::string> sources{directory_.file("part-0"), directory_.file("part-1")};
+  bool merged = false;
+  int replaced = 0;
+  for (int call = 0; !merged; ++call) {
+    ASSERT_LT(call, 100);
+    fail_at(-1, false);
+    for (int i = 0; i < 2; ++i) {
+      auto out = BundleWriter::create(disk_, sources[i]).value_or_throw();
+      ASSERT_OK(out->add(str_cat("x", i), Tensor::scalar(std::int32_t{i})));
+      ASSERT_OK(out->finish());
+    }
+    ASSERT_OK(save(1));
+    fail_at(call, true);
+    merged = merge_bundles(faulty_, sources, prefix_).ok();
+    auto in = BundleReader::open(disk_, prefix_);
+    if (!in.ok()) {
+      EXPECT_FALSE(merged) << call;
+      EXPECT_EQ(in.status().code(), Code::kNotFound) << in.status().to_string();
+    } else if ((*in)->read("x0").ok()) {
+      ++replaced;
+      for (int i = 0; i < 2; ++i) EXPECT_EQ((*in)->read(str_cat("x", i))->scalar<std::int32_t>(), i) << call;
+    } else {
+      EXPECT_FALSE(merged) << call;
+      EXPECT_EQ(restore(), 1.f) << call;
+    }
+  }
+  EXPECT_GE(replaced, 1);
+}
+
 TEST_F(FaultyBundles, SliceFile) {
   const std::string path = directory_.file("old");
   const auto save_old = [&](float value) {

@@ -40,15 +40,44 @@ TEST(Glob, Paths) {
   ASSERT_OK(fs.make_directories(d + "/sub/deep"));
   spill(d + "/sub/f2.txt", "");
   using Paths = std::vector<std::string>;
-  EXPECT_EQ(glob(fs, d + "/*"), (Paths{d + "/.hidden", d + "/f[1].txt", d + "/sub"}));
-  EXPECT_EQ(glob(fs, d + "/f\\[1\\].txt"), Paths{d + "/f[1].txt"});
-  EXPECT_EQ(glob(fs, d + "/*/f?.txt"), Paths{d + "/sub/f2.txt"});
-  EXPECT_EQ(glob(fs, d + "/s*/d*"), Paths{d + "/sub/deep"});
-  EXPECT_EQ(glob(fs, d + "/sub/f2.txt"), Paths{d + "/sub/f2.txt"});
-  EXPECT_EQ(glob(fs, d + "/sub/"), Paths{d + "/sub/"});
-  EXPECT_EQ(glob(fs, d + "/f*/x"), Paths{});
-  EXPECT_EQ(glob(fs, d + "/nothing"), Paths{});
-  EXPECT_EQ(glob(fs, ""), Paths{});
+  const auto paths = [&](const std::string& pattern) { return glob(fs, pattern).value_or_throw(); };
+  EXPECT_EQ(paths(d + "/*"), (Paths{d + "/.hidden", d + "/f[1].txt", d + "/sub"}));
+  EXPECT_EQ(paths(d + "/f\\[1\\].txt"), Paths{d + "/f[1].txt"});
+  EXPECT_EQ(paths(d + "/*/f?.txt"), Paths{d + "/sub/f2.txt"});
+  EXPECT_EQ(paths(d + "/s*/d*"), Paths{d + "/sub/deep"});
+  EXPECT_EQ(paths(d + "/sub/f2.txt"), Paths{d + "/sub/f2.txt"});
+  EXPECT_EQ(paths(d + "/sub/"), Paths{d + "/sub/"});
+  EXPECT_EQ(paths(d + "/f*/x"), Paths{});
+  EXPECT_EQ(paths(d + "/f*/*"), Paths{});
+  EXPECT_EQ(paths(d + "/nothing"), Paths{});
+  EXPECT_EQ(paths(d + "/nothing/*"), Paths{});
+  EXPECT_EQ(paths(""), Paths{});
+}
+
+// Answers for directories by itself.
+class UnlistedFiles : public FaultyFileSystem {
+ public:
+  UnlistedFiles() : FaultyFileSystem(local_file_system(), [](FileOp, const std::string&) { return Status(); }) {}
+  Result<std::vector<std::string>> list(const std::string& directory) override {
+    TUTTI_RETURN_IF_ERROR(answer);
+    return FaultyFileSystem::list(directory);
+  }
+  Status answer;
+};
+
+// What is not there, or not ours to see, is no match; a disk that fails is an error, and no short list.
+TEST(Glob, DirectoriesThatCannotBeRead) {
+  TempDirectory directory;
+  const std::string d = directory.path();
+  spill(d + "/a", "");
+  UnlistedFiles fs;
+  EXPECT_EQ(glob(fs, d + "/*").value_or_throw().size(), 1u);
+  for (const Code code : {Code::kNotFound, Code::kPermissionDenied}) {
+    fs.answer = Status(code, "nothing to see");
+    EXPECT_TRUE(glob(fs, d + "/*").value_or_throw().empty());
+  }
+  fs.answer = Status(Code::kUnknown, "list: Input/output error");
+  EXPECT_EQ(glob(fs, d + "/*").status(), fs.answer);
 }
 
 }  // namespace tutti::glob_test

@@ -514,6 +514,31 @@ TEST_F(ControlFlowTest, CallAndItsGradient) {
   expect_gradient(named, feeds);
 }
 
+TEST_F(ControlFlowTest, AFunctionMayHaveAGradientInTheLibrary) {
+  // f(x, n) = (x², x n); what it calls its gradient is another thing, so that it can be told.
+  define_function(graph_, "f", {DType::kDouble, DType::kDouble}, [](Graph&, const std::vector<Output>& a) {
+    return std::vector{op1("Mul", {a[0], a[0]}), op1("Mul", {a[0], a[1]})};
+  });
+  define_function(graph_, "df", std::vector(4, DType::kDouble), [](Graph&, const std::vector<Output>& a) {
+    return std::vector{op1("Mul", {a[0], a[2]}), op1("Sub", {a[1], a[3]})};
+  });
+  graph_.library().set_gradient("f", "df");
+  Output x = placeholder(DType::kDouble);
+  Output n = placeholder(DType::kDouble);
+  const GraphEvaluator::Feeds feeds = {{x, Tensor::scalar(5.0)}, {n, Tensor::scalar(7.0)}};
+  const std::vector<Output> called = call(graph_, "f", {x, n});
+  Output named = add_op(graph_, "f", {x, n})->output();
+  for (Output y : {called[0], named}) {
+    std::vector<Gradient> found = gradients({op1("Mul", {y, number(graph_, 3)})}, {x, n});
+    EXPECT_EQ(eval(found[0].dense(), feeds), Doubles{15});
+    EXPECT_EQ(eval(found[1].dense(), feeds), Doubles{7}) << "nothing comes from the second result";
+  }
+  // df is differentiated as it is: d(x * 1)/dx.
+  EXPECT_EQ(eval(gradients({gradients({called[0]}, {x})[0].dense()}, {x})[0].dense(), feeds), Doubles{1});
+  graph_.library().set_gradient("f", "missing");
+  EXPECT_NE(error_of([&] { gradients({called[0]}, {x}); }).find("missing"), std::string::npos);
+}
+
 TEST_F(ControlFlowTest, CustomGradientsHoldInside) {
   define_function(
       graph_, "f", {DType::kDouble},
@@ -865,6 +890,58 @@ TEST_F(VariablesInsideTest, RowsInsideALoop) {
                            v[2]};
       });
   expect_variable_gradient(out[1], table);
+}
+
+// Rows `ids` of the table, squared.
+std::vector<Output> squared_rows(Output handle, Output ids) {
+  Output rows = op1("ResourceGather", {handle, ids}, {{"dtype", DType::kDouble}});
+  return {op1("Mul", {rows, rows})};
+}
+
+TEST_F(VariablesInsideTest, RowsStayRowsThroughCalls) {
+  Var table = variable(graph_, Tensor::of<double>({4, 2}, {1, 2, 3, 4, 5, 6, 7, 8}), "table");
+  Output ids = constant(graph_, Tensor::vector<std::int32_t>({2, 0, 2}));
+  define_function(graph_, "inner", {DType::kResource, DType::kInt32},
+                  [](Graph&, const std::vector<Output>& a) { return squared_rows(a[0], a[1]); });
+  define_function(graph_, "outer", {DType::kResource, DType::kInt32},
+                  [](Graph& g, const std::vector<Output>& a) { return call(g, "inner", a); });
+  Output y = call(graph_, "outer", {table.handle(), ids})[0];
+  Gradient gradient = gradients({y}, {table.handle()})[0];
+  ASSERT_TRUE(gradient.is_sparse());
+  evaluator_.run_target(table.initializer());
+  EXPECT_EQ(eval(gradient.slices().indices), (Doubles{2, 0, 2}));
+  EXPECT_EQ(eval(gradient.slices().values), (Doubles{10, 12, 2, 4, 10, 12}));
+  EXPECT_EQ(eval(gradient.slices().dense_shape), (Doubles{4, 2}));
+  expect_variable_gradient(y, table);
+  // Of a table that is read outside.
+  define_function(graph_, "gathers", {DType::kDouble, DType::kInt32}, [](Graph& g, const std::vector<Output>& a) {
+    return std::vector{op1("GatherV2", {a[0], a[1], constant(g, Tensor::scalar(std::int32_t{0}))})};
+  });
+  Output read = call(graph_, "gathers", {table.read(), ids})[0];
+  EXPECT_TRUE(gradients({read}, {table.read()})[0].is_sparse());
+  expect_variable_gradient(op1("Mul", {read, read}), table);
+}
+
+TEST_F(VariablesInsideTest, RowsStayRowsWhereAllBranchesReadRows) {
+  Var table = variable(graph_, Tensor::of<double>({4, 2}, {1, 2, 3, 4, 5, 6, 7, 8}), "table");
+  Output pred = placeholder(DType::kBool);
+  auto one = [](Graph& g, const std::vector<Output>& a) {
+    return squared_rows(a[0], constant(g, Tensor::vector<std::int32_t>({3})));
+  };
+  auto two = [](Graph& g, const std::vector<Output>& a) {
+    return squared_rows(a[0], constant(g, Tensor::vector<std::int32_t>({1, 0})));
+  };
+  auto whole = [](Graph&, const std::vector<Output>& a) {
+    return std::vector{op1("ReadVariableOp", {a[0]}, {{"dtype", DType::kDouble}})};
+  };
+  Output rows = cond(pred, {table.handle()}, one, two)[0];
+  Output mixed = cond(pred, {table.handle()}, one, whole)[0];
+  EXPECT_TRUE(gradients({rows}, {table.handle()})[0].is_sparse());
+  EXPECT_FALSE(gradients({mixed}, {table.handle()})[0].is_sparse());
+  for (bool taken : {true, false}) {
+    expect_variable_gradient(rows, table, {{pred, Tensor::scalar(taken)}});
+    expect_variable_gradient(mixed, table, {{pred, Tensor::scalar(taken)}});
+  }
 }
 
 TEST_F(VariablesInsideTest, EffectsRunThoughNothingReadsThem) {

@@ -188,6 +188,18 @@ TEST(GradientTable, EveryRowHasASample) {
   }
 }
 
+// As TensorFlow, which gives None.
+TEST(GradientTable, OpsThatGradientsStopAt) {
+  Graph graph(builtin_ops());
+  const auto one = [&](const Tensor& value) {
+    return add_op(graph, "Const", {}, {{"dtype", value.dtype()}, {"value", value}})->output();
+  };
+  Output x = one(Tensor::scalar(1.0)), count = one(Tensor::scalar(std::int32_t{3}));
+  EXPECT_FALSE(gradients({op1("LinSpace", {x, x, count})}, {x})[0]);
+  Output row = one(Tensor::vector<double>({1, 2}));
+  EXPECT_FALSE(gradients({op1("RandomShuffle", {row})}, {row})[0]);
+}
+
 TEST(GradientTable, PreventGradientRefuses) {
   Graph graph(builtin_ops());
   Output x = add_op(graph, "Const", {}, {{"dtype", DType::kDouble}, {"value", Tensor::scalar(1.0)}})->output();

@@ -105,6 +105,20 @@ TEST(HostileShapes, LayoutsOfNothing) {
   });
 }
 
+// One number must not take all memory.
+TEST(HostileShapes, ListsOfNothing) {
+  const AttrMap of_floats{{"element_dtype", DType::kFloat}};
+  const Tensor any = Tensor::scalar(std::int32_t{-1}), many = Tensor::scalar(std::int32_t{1} << 27);
+  const Tensor list = evaluate_op(*builtin_ops(), "EmptyTensorList", of_floats, {any, any}).value_or_throw()[0];
+  const auto refused = [](const std::string& op, const std::vector<Tensor>& inputs, const AttrMap& attrs = {}) {
+    return HostileCase{op, inputs, attrs, {}, Code::kResourceExhausted};
+  };
+  check_cases({refused("TensorListReserve", {any, many}, of_floats), refused("TensorListResize", {list, many}),
+               refused("TensorListSetItem", {list, many, floats({1})}, {{"resize_if_index_out_of_bounds", true}}),
+               refused("TensorListScatterV2", {none({0, 1}), ints({}), any, many}, of_floats),
+               refused("TensorListScatter", {zeros({1, 1}), ints({1 << 27}), any}, of_floats)});
+}
+
 TEST(HostileShapes, SlicesOfNothingAreAllTheSame) {
   const auto out = evaluate_op(*builtin_ops(), "UniqueWithCountsV2", {}, {none({3, 0}), longs({0})}).value_or_throw();
   EXPECT_TRUE(bitwise_equal(out[1], ints({0, 0, 0})));

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "tests/ops/window_cases.h"
+#include "tests/support/simd_targets.h"
 #include "tutti/kernels/ref/numbers.h"
 #include "tutti/kernels/ref/reference.h"
 #include "tutti/ops/op_evaluator.h"
@@ -359,20 +360,24 @@ std::vector<DType> dtypes_of(const OpTable& table, const OpDef& op) {
 
 class OpAgreement : public ::testing::TestWithParam<std::string> {};
 
+void check_dtypes(const OpTable& table, const OpDef& op, const std::vector<DType>& dtypes) {
+  for (DType dtype : dtypes) {
+    Random random(static_cast<unsigned>(dtype) * 1000 +
+                  static_cast<unsigned>(std::hash<std::string>()(op.name) % 1000));
+    for (int round = 0; round < 24; ++round) {
+      check_case(table, op, dtype, make_case(op, dtype, round, random));
+      if (::testing::Test::HasFatalFailure()) return;
+    }
+  }
+}
+
 TEST_P(OpAgreement, WithReference) {
   std::shared_ptr<const OpTable> table = builtin_ops();
   const OpDef* op = table->registry()->find(GetParam());
   ASSERT_NE(op, nullptr);
   const std::vector<DType> dtypes = dtypes_of(*table, *op);
   ASSERT_FALSE(dtypes.empty());
-  for (DType dtype : dtypes) {
-    Random random(static_cast<unsigned>(dtype) * 1000 +
-                  static_cast<unsigned>(std::hash<std::string>()(op->name) % 1000));
-    for (int round = 0; round < 24; ++round) {
-      check_case(*table, *op, dtype, make_case(*op, dtype, round, random));
-      if (::testing::Test::HasFatalFailure()) return;
-    }
-  }
+  testing::for_each_simd_target([&] { check_dtypes(*table, *op, dtypes); });
 }
 
 std::vector<std::string> ops_with_reference() {

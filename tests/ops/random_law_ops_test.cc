@@ -121,6 +121,31 @@ TEST_F(RandomLawTest, BoundedNormalNumbersStayWithinTheirBounds) {
   }
 }
 
+// Every operation is rounded to half: with more digits other numbers are accepted. As TensorFlow 2.15 draws them.
+TEST_F(RandomLawTest, BoundedHalfNumbersAreTensorFlows) {
+  struct Law {
+    double mean, stddev, low, high;
+    std::vector<double> expected;
+  };
+  const Law laws[] = {
+      {1, 1.75, -1.5, -1, {-1.125, -1.3203125, -1.119140625, -1.177734375, -1.244140625}},
+      {-0.375, 1.875, -1, 2, {-0.247314453125, 0.9248046875, -0.174072265625, -0.2822265625, 0.069580078125}},
+      {0, 1, -2, 2, {0.28955078125, -0.2734375, -0.298583984375, 0.131103515625, -0.282470703125}},
+      {0, 1, 3, INFINITY, {3.41796875, 3.134765625, 3.671875, 3.109375, 3.017578125}},
+  };
+  const auto scalar = [&](double value) { return constant(graph_, value, DType::kHalf); };
+  for (const Law& law : laws) {
+    Output drawn = op1("ParameterizedTruncatedNormal",
+                       {longs({5}), scalar(law.mean), scalar(law.stddev), scalar(law.low), scalar(law.high)}, kSeeds);
+    EXPECT_EQ(run(cast(drawn, DType::kDouble)), law.expected) << law.low;
+  }
+}
+
+TEST_F(RandomLawTest, BoundsOfNoNumbersAreNotLookedAt) {
+  Output many = placeholder_with_default(longs({5, 6}), {});
+  EXPECT_TRUE(run(op1("StatelessRandomUniformInt", {longs({3, 0}), longs({1, 2}), many, many})).empty());
+}
+
 TEST_F(RandomLawTest, SizesFromAHostileSender) {
   constexpr std::int64_t kHuge = std::int64_t{1} << 62;
   const auto refused = [&](const std::string& op, std::vector<Output> inputs, AttrMap attrs = {}) {

@@ -35,8 +35,9 @@ class ShardOps : public ::testing::Test {
   std::unique_ptr<testing::KernelRun> take(const Value& a, std::int64_t step) {
     return start("TuttiShardTakeGradient", {{"dtype", DType::kFloat}}, {a, number(step)});
   }
-  std::unique_ptr<testing::KernelRun> next(const Value& board, const std::string& worker, Value finished) {
-    return start("TuttiNextShard", {{"worker", worker}}, {board, std::move(finished)});
+  std::unique_ptr<testing::KernelRun> next(const Value& board, const std::string& worker, Value finished,
+                                           std::int64_t threads = 2) {
+    return start("TuttiNextShard", {{"worker", worker}}, {board, std::move(finished), number(threads)});
   }
   static Value claim(std::int64_t step, std::int64_t shard) {
     return value_of(Tensor::vector<std::int64_t>({step, shard}));
@@ -84,6 +85,18 @@ TEST_F(ShardOps, Sparse) {
   ASSERT_TRUE(taken->finished() && taken->status().ok()) << taken->status().to_string();
   EXPECT_TRUE(bitwise_equal(taken->tensor(0), Tensor::vector<std::int64_t>({2, 4})));
   EXPECT_TRUE(bitwise_equal(taken->tensor(1), Tensor::of<float>({2, 1}, {2, 1})));
+}
+
+TEST_F(ShardOps, WorkersHaveTheSameThreads) {
+  auto size = start("TuttiTeamSize", {}, {});
+  ASSERT_TRUE(size->status().ok()) << size->status().to_string();
+  EXPECT_GE(size->tensor().scalar<std::int64_t>(), 1);
+  const Value board = make("TuttiShardBoard", {{"num_shards", std::int64_t{2}}});
+  EXPECT_TRUE(start("TuttiOpenShards", {}, {board, number(0)})->status().ok());
+  EXPECT_TRUE(next(board, "w0", claim(-1, -1), 2)->status().ok());
+  EXPECT_EQ(next(board, "w1", claim(-1, -1), 3)->status().code(), Code::kFailedPrecondition);
+  EXPECT_EQ(next(board, "w1", claim(-1, -1), 0)->status().code(), Code::kInvalidArgument);
+  EXPECT_TRUE(next(board, "w1", claim(-1, -1), 2)->status().ok());
 }
 
 TEST_F(ShardOps, Board) {

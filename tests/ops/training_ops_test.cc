@@ -3,10 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <complex>
 #include <functional>
 #include <map>
 #include <random>
+#include <set>
 
+#include "tests/support/simd_targets.h"
 #include "tutti/kernels/resources/variable.h"
 #include "tutti/ops/op_evaluator.h"
 #include "tutti/ops/op_table.h"
@@ -312,7 +315,8 @@ class Comparison {
       const std::int64_t at = indices.has_value() ? indices.data<std::int32_t>()[r] * row : 0;
       for (std::int64_t i = 0; i < row; ++i) update_one(want, at + i, grads[static_cast<std::size_t>(r * row + i)]);
     }
-    const double tolerance = dtype_ == DType::kDouble ? 1e-12 : dtype_ == DType::kFloat ? 2e-6 : 2e-2;
+    const bool wide = dtype_ == DType::kDouble || dtype_ == DType::kComplex128;
+    const double tolerance = wide ? 1e-12 : dtype_size(dtype_) == 2 ? 2e-2 : 2e-6;
     for (std::size_t s = 0; s < want.size(); ++s) {
       const std::vector<double> got = doubles(current(slots_[s]));
       double error = 0, norm = 1e-6;
@@ -347,9 +351,18 @@ class Comparison {
   Tensor grad_;
 };
 
-TEST(TrainingOps, DenseFormsFollowTheFormula) {
+// Complex where TensorFlow has it. Here without imaginary parts: the formulas are of real numbers.
+std::vector<DType> types_of(const Rule& rule) {
+  static const std::set<std::string> kComplex{"GradientDescent", "Momentum", "KerasMomentum", "Adam",    "RMSProp",
+                                              "CenteredRMSProp", "Adagrad",  "AdagradV2",     "Adadelta"};
+  std::vector<DType> types{DType::kFloat, DType::kDouble, DType::kHalf, DType::kBfloat16};
+  if (kComplex.contains(rule.name)) types.insert(types.end(), {DType::kComplex64, DType::kComplex128});
+  return types;
+}
+
+void check_dense_forms() {
   for (const Rule& rule : rules()) {
-    for (DType dtype : {DType::kFloat, DType::kDouble, DType::kHalf, DType::kBfloat16}) {
+    for (DType dtype : types_of(rule)) {
       for (const Shape& shape : {Shape{}, Shape{7}, Shape{3, 11}, Shape{0, 4}, Shape{1030}, Shape{80, 500}}) {
         // Enough for two threads; once is enough.
         if (shape.num_elements() > 2000 && (dtype != DType::kFloat || rule.name != "Adam")) continue;
@@ -360,11 +373,14 @@ TEST(TrainingOps, DenseFormsFollowTheFormula) {
   }
 }
 
+TEST(TrainingOps, DenseFormsFollowTheFormula) { testing::for_each_simd_target(check_dense_forms); }
+
 TEST(TrainingOps, SparseFormsChangeTheListedRowsInOrder) {
   const Tensor indices = Tensor::vector<std::int32_t>({4, 0, 4, 2});
   for (const Rule& rule : rules()) {
     if (builtin_ops()->registry()->find("ResourceSparseApply" + rule.name) == nullptr) continue;
-    for (DType dtype : {DType::kFloat, DType::kDouble}) {
+    for (DType dtype : types_of(rule)) {
+      if (dtype == DType::kHalf || dtype == DType::kBfloat16) continue;
       if (!rule.resource_only) Comparison(rule, "SparseApply" + rule.name, dtype, {6, 19}, -0.5).run(indices);
       Comparison(rule, "ResourceSparseApply" + rule.name, dtype, {6, 19}, -0.5).run(indices);
     }
@@ -383,9 +399,83 @@ TEST(TrainingOps, ManyRowsKeepTheOrderOfRepeatedIndices) {
 }
 
 TEST(TrainingOps, FtrlTakesAnyPower) {
-  for (const Rule& rule : rules()) {
-    if (rule.name.starts_with("Ftrl")) Comparison(rule, "ResourceApply" + rule.name, DType::kDouble, {40}, -0.7).run();
-  }
+  testing::for_each_simd_target([] {
+    for (const Rule& rule : rules()) {
+      if (!rule.name.starts_with("Ftrl")) continue;
+      for (const double power : {-0.7, -1.0, 0.0}) {
+        Comparison(rule, "ResourceApply" + rule.name, DType::kDouble, {40}, power).run();
+      }
+    }
+  });
+}
+
+std::vector<std::shared_ptr<ResourceSlot>> ftrl_slots(const std::vector<double>& var, const std::vector<double>& accum,
+                                                      const std::vector<double>& linear) {
+  return {make_slot("var", Tensor::vector<double>(var)), make_slot("accum", Tensor::vector<double>(accum)),
+          make_slot("linear", Tensor::vector<double>(linear))};
+}
+
+std::vector<Tensor> scalars(const std::vector<double>& values) {
+  std::vector<Tensor> tensors;
+  for (const double value : values) tensors.push_back(Tensor::scalar(value));
+  return tensors;
+}
+
+void expect_near(const std::shared_ptr<ResourceSlot>& slot, const std::vector<double>& want) {
+  const std::vector<double> got = doubles(current(slot));
+  ASSERT_EQ(got.size(), want.size());
+  for (std::size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], want[i], 1e-6) << slot->name() << " " << i;
+}
+
+// Zero to the power of zero is one. TensorFlow 2.15's numbers.
+TEST(TrainingOps, FtrlOfAnEmptyAccumulator) {
+  std::vector<Tensor> rest{Tensor::vector<double>({0.1, 0})};
+  for (const Tensor& scalar : scalars({0.1, 0.1, 0.1, 0})) rest.push_back(scalar);
+  const auto slots = ftrl_slots({1, 2}, {0, 0}, {0.5, 0.5});
+  ASSERT_TRUE(run_apply("ResourceApplyFtrl", {}, DType::kDouble, slots, rest).ok());
+  expect_near(slots[0], {-0.0490196086, -0.0392156877});
+  expect_near(slots[2], {0.6, 0.5});
+}
+
+// The dense form takes a negative l1 too, and counts with it. TensorFlow 2.15's numbers; without a sum there is nothing
+// to move.
+TEST(TrainingOps, FtrlWithANegativePenalty) {
+  std::vector<Tensor> rest{Tensor::vector<double>({0.1, 0, 0})};
+  for (const Tensor& scalar : scalars({0.1, -1, 0.1, -0.5})) rest.push_back(scalar);
+  const auto slots = ftrl_slots({1, 2, 3}, {1, 1, 1}, {0.5, 0.5, 0});
+  ASSERT_TRUE(run_apply("ResourceApplyFtrl", {}, DType::kDouble, slots, rest).ok());
+  expect_near(slots[0], {-0.151233449, -0.147058829, 0});
+}
+
+// TensorFlow 2.15's numbers.
+TEST(TrainingOps, ComplexVariables) {
+  using C = std::complex<double>;
+  const auto one = [](C value) { return Tensor::scalar(value); };
+  const auto slot = [](const std::string& name, C a, C b) { return make_slot(name, Tensor::vector<C>({a, b})); };
+  const auto expect = [](const std::shared_ptr<ResourceSlot>& slot, C a, C b) {
+    const Tensor value = current(slot);
+    EXPECT_NEAR(std::abs(value.data<C>()[0] - a), 0, 1e-12) << slot->name() << " " << value.data<C>()[0];
+    EXPECT_NEAR(std::abs(value.data<C>()[1] - b), 0, 1e-12) << slot->name() << " " << value.data<C>()[1];
+  };
+  const Tensor grad = Tensor::vector<C>({{1, 2}, {-1, -1}}), lr = one({0.1, 0.2});
+  auto var = slot("var", {1, 1}, {2, -1}), accum = slot("accum", {0.5, 0.25}, {0.5, -1});
+  ASSERT_TRUE(run_apply("ResourceApplyAdagrad", {}, DType::kComplex128, {var, accum}, {lr, grad}).ok());
+  expect(var, {0.9107077030348005, 0.7932903041485039}, {2.0687121499445027, -0.7089306619549289});
+  expect(accum, {-2.5, 4.25}, {0.5, 1});
+  var = slot("var", {1, 1}, {2, -1}), accum = slot("accum", {0.5, 0.25}, {0.5, -1});
+  ASSERT_TRUE(run_apply("ResourceApplyMomentum", {{"use_nesterov", true}}, DType::kComplex128, {var, accum},
+                        {lr, grad, one({0.5, 0.5})})
+                  .ok());
+  expect(var, {1.7125, 0.55}, {1.7, -0.725});
+  expect(accum, {1.125, 2.375}, {-0.25, -1.25});
+  var = slot("var", {1, 1}, {2, -1});
+  const auto m = slot("m", {0.5, 0.25}, {0.5, -1}), v = slot("v", 1, {0, 1});
+  ASSERT_TRUE(run_apply("ResourceApplyAdam", {}, DType::kComplex128, {var, m, v},
+                        {one(0.5), one({0.25, 0.5}), one(0.1), one({0.5, 0.1}), one(0.75), one({0, 0.1}), grad})
+                  .ok());
+  expect(var, {0.7591709625284133, 1.0705796729256436}, {2.139773296675377, -0.9794565722480315});
+  expect(m, {0.925, 1.075}, {-0.25, -0.85});
+  expect(v, {0, 1}, {0, 1.25});
 }
 
 // A reader keeps the version that it read.
@@ -433,6 +523,45 @@ TEST(TrainingOps, Refusals) {
   // A refused update leaves the variable as it was, and usable.
   EXPECT_TRUE(bitwise_equal(current(var), Tensor::vector<float>({1, 2})));
   EXPECT_TRUE(run_apply(op, {}, DType::kFloat, {var}, {lr, grad}).ok());
+}
+
+// Which scalars TensorFlow 2.15 refuses, and in which forms: those of rows, and of ProximalAdagrad all.
+TEST(TrainingOps, ScalarsOfNoMeaningAreRefused) {
+  const double nan = std::nan("");
+  const Tensor grad = Tensor::vector<double>({0.1, 0}), rows = Tensor::vector<std::int32_t>({0, 1});
+  const auto ftrl = [&](bool sparse, const std::vector<double>& values, bool by_lr = false) {
+    std::vector<Tensor> rest{grad};
+    if (sparse) rest.push_back(rows);
+    for (const Tensor& scalar : scalars(values)) rest.push_back(scalar);
+    return run_apply(str_cat(sparse ? "ResourceSparseApply" : "ResourceApply", values.size() > 4 ? "FtrlV2" : "Ftrl"),
+                     {{"multiply_linear_by_lr", by_lr}}, DType::kDouble, ftrl_slots({1, 2}, {1, 1}, {1, 1}), rest);
+  };
+  const auto adagrad = [&](bool sparse, const std::vector<double>& values) {
+    std::vector<Tensor> rest = scalars(values);
+    rest.push_back(grad);
+    if (sparse) rest.push_back(rows);
+    auto slots = ftrl_slots({1, 2}, {1, 1}, {});
+    slots.pop_back();
+    return run_apply(sparse ? "ResourceSparseApplyProximalAdagrad" : "ResourceApplyProximalAdagrad", {}, DType::kDouble,
+                     slots, rest);
+  };
+  const Code bad = Code::kInvalidArgument;
+  for (const double lr : {0.0, -1.0, nan}) {
+    expect_refused(ftrl(true, {lr, 0.1, 0.1, -0.5}), bad, {"lr is not a positive scalar"});
+    expect_refused(adagrad(false, {lr, 0.1, 0.1}), bad, {"lr is not a positive scalar"});
+    expect_refused(adagrad(true, {lr, 0.1, 0.1}), bad, {"lr is not a positive scalar"});
+    EXPECT_TRUE(ftrl(false, {lr, 0.1, 0.1, -0.5}).ok());
+  }
+  EXPECT_TRUE(ftrl(true, {0, 0.1, 0.1, -0.5}, true).ok()) << "nothing is divided by it";
+  expect_refused(ftrl(true, {-1, 0.1, 0.1, -0.5}, true), bad, {"lr", "-1"});
+  expect_refused(ftrl(true, {0.1, -1, 0.1, -0.5}), bad, {"l1", "-1"});
+  expect_refused(ftrl(true, {0.1, 0.1, -1, -0.5}), bad, {"l2", "-1"});
+  expect_refused(ftrl(true, {0.1, 0.1, 0.1, 0.5}), bad, {"lr_power", "0.5"});
+  expect_refused(ftrl(true, {0.1, 0.1, 0.1, -1, -0.5}), bad, {"l2 shrinkage", "-1"});
+  expect_refused(adagrad(false, {0.1, -1, 0.1}), bad, {"l1", "-1"});
+  expect_refused(adagrad(true, {0.1, 0.1, -1}), bad, {"l2", "-1"});
+  EXPECT_TRUE(ftrl(false, {0.1, -1, -1, -1, 0.5}).ok());
+  EXPECT_TRUE(ftrl(true, {0.1, 0, 0, 0, 0}).ok());
 }
 
 }  // namespace tutti::training_ops_test

@@ -37,6 +37,12 @@ class RefVariableOps : public ::testing::Test {
   int count_ = 0;
 };
 
+TEST_F(RefVariableOps, WithoutElementsItIsInitialisedFromTheStart) {
+  const Value none = variable("none", DType::kFloat, {2, 0});
+  EXPECT_TRUE(runner_.run("is", "IsVariableInitialized", {}, {none})->tensor().scalar<bool>());
+  EXPECT_EQ(read(none).shape(), (Shape{2, 0}));
+}
+
 TEST_F(RefVariableOps, AssignAndRead) {
   Value v = variable("v");
   EXPECT_FALSE(runner_.run("is", "IsVariableInitialized", {}, {v})->tensor().scalar<bool>());

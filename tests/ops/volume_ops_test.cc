@@ -52,8 +52,12 @@ void compare_types(const std::string& op, const std::vector<Tensor>& inputs, con
   EXPECT_LT(worst, 1e-3);
 }
 
+struct Conv3dSize {
+  Shape input, filter;
+};
+
 void compare_conv3d(const std::string& format, const std::string& padding, const List& steps, const List& rates,
-                    std::int64_t groups) {
+                    const Conv3dSize& size) {
   SCOPED_TRACE(format + padding);
   const bool first = format == "NCDHW";
   const auto five = [&](const List& three) {
@@ -61,21 +65,27 @@ void compare_conv3d(const std::string& format, const std::string& padding, const
   };
   const AttrMap attrs{
       {"strides", five(steps)}, {"dilations", five(rates)}, {"padding", padding}, {"data_format", format}};
-  const Shape x = first ? Shape{3, 8, 7, 9, 11} : Shape{3, 7, 9, 11, 8}, filter{2, 3, 3, 8 / groups, 16};
-  const Tensor volumes = drawn_volume(x, 1), weights = drawn_volume(filter, 2);
+  const Tensor volumes = drawn_volume(size.input, 1), weights = drawn_volume(size.filter, 2);
   const auto y = try_op("Conv3D", {volumes, weights}, attrs);
   ASSERT_TRUE(y.ok()) << y.status().to_string();
   const Tensor above = drawn_volume((*y)[0].shape(), 3);
   compare_types("Conv3D", {volumes, weights}, attrs);
-  compare_types("Conv3DBackpropInputV2", {sizes_of(x), weights, above}, attrs);
-  compare_types("Conv3DBackpropFilterV2", {volumes, sizes_of(filter), above}, attrs);
+  compare_types("Conv3DBackpropInputV2", {sizes_of(size.input), weights, above}, attrs);
+  compare_types("Conv3DBackpropFilterV2", {volumes, sizes_of(size.filter), above}, attrs);
 }
 
 TEST(Volumes, Conv3dInFloatAndInDouble) {
-  compare_conv3d("NDHWC", "SAME", {1, 2, 1}, {1, 1, 1}, 1);
-  compare_conv3d("NDHWC", "VALID", {1, 1, 1}, {1, 2, 2}, 1);
-  compare_conv3d("NCDHW", "SAME", {2, 1, 1}, {1, 1, 1}, 1);
-  compare_conv3d("NDHWC", "SAME", {1, 1, 1}, {1, 1, 1}, 2);
+  const Conv3dSize last{{3, 7, 9, 11, 8}, {2, 3, 3, 8, 16}}, second{{3, 8, 7, 9, 11}, {2, 3, 3, 8, 16}};
+  compare_conv3d("NDHWC", "SAME", {1, 2, 1}, {1, 1, 1}, last);
+  compare_conv3d("NDHWC", "VALID", {1, 1, 1}, {1, 2, 2}, last);
+  compare_conv3d("NCDHW", "SAME", {2, 1, 1}, {1, 1, 1}, second);
+  compare_conv3d("NDHWC", "SAME", {1, 1, 1}, {1, 1, 1}, {last.input, {2, 3, 3, 4, 16}});
+}
+
+// Images of this size, whose filter is large beside them, are convolved in another way than volumes are.
+TEST(Volumes, SmallVolumesWithALargeFilter) {
+  compare_conv3d("NDHWC", "SAME", {1, 1, 1}, {1, 1, 1}, {{1, 3, 8, 8, 64}, {3, 3, 3, 64, 64}});
+  compare_conv3d("NDHWC", "VALID", {1, 1, 1}, {1, 1, 1}, {{1, 2, 4, 4, 256}, {1, 1, 1, 256, 256}});
 }
 
 TEST(Volumes, PoolsByHand) {

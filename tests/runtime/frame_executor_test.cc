@@ -6,7 +6,9 @@
 
 #include "tutti/ops/array.h"
 #include "tutti/ops/builders.h"
+#include "tutti/ops/control_flow.h"
 #include "tutti/ops/math.h"
+#include "tutti/ops/state.h"
 #include "tutti/runtime/local_session.h"
 
 namespace tutti::frame_executor_test {
@@ -113,18 +115,56 @@ TEST_F(FrameExecutorTest, AConditionalInsideALoop) {
   EXPECT_EQ(run(end), x);
 }
 
-TEST_F(FrameExecutorTest, CancellingStopsAnEndlessLoopAndLeavesTheSessionUsable) {
-  Output zero = scalar(0);
-  Output end =
-      while_less(graph_, scalar(0), scalar(1), "loop", [&](Output i) { return i + enter(zero, "loop", true); });
-  LocalSession session(graph_);
+// Adds one to the variable; gives `value`, after that.
+Output counted(Output handle, Output one, Output value) {
+  Graph& graph = value.graph();
+  Node* add = add_op(graph, "AssignAddVariableOp", {handle, one}, {{"dtype", DType::kFloat}});
+  graph.add_control_input(*add, *value.node);
+  Output after = identity(value);
+  graph.add_control_input(*after.node, *add);
+  return after;
+}
+
+// Cancels while the loop goes round, which `count` tells.
+void expect_stops_midway(Graph& graph, Output end, const Var& count) {
+  LocalSession session(graph);
+  session.run({count.initializer()});
+  auto rounds = [&] { return session.run({}, {count.read_again()})[0].scalar<float>(); };
   Cancellation cancellation;
-  std::thread stopper([&] { cancellation.cancel(cancelled("enough")); });
+  std::thread stopper([&, seen = count.read_again().name()] {
+    while (session.run({}, {seen})[0].scalar<float>() < 3) {
+    }
+    cancellation.cancel(cancelled("enough"));
+  });
   auto out = session.try_run({}, {end}, {}, {.cancellation = &cancellation});
   stopper.join();
   EXPECT_EQ(out.status().code(), Code::kCancelled);
   EXPECT_NE(out.status().message().find("enough"), std::string::npos);
-  EXPECT_EQ(session.run({}, {zero})[0].scalar<float>(), 0.0f);
+  const float at_the_end = rounds();
+  EXPECT_GE(at_the_end, 3);
+  EXPECT_EQ(rounds(), at_the_end) << "the session is usable and the loop stands still";
+}
+
+TEST_F(FrameExecutorTest, CancellingStopsALoopMidway) {
+  Var count = variable(graph_, Tensor::scalar(0.0f), "count");
+  Output zero = scalar(0);
+  Output one = scalar(1);
+  Output end = while_less(graph_, scalar(0), scalar(1), "loop", [&](Output i) {
+    Output next = i + enter(zero, "loop", true);
+    return counted(enter(count.handle(), "loop", true), enter(one, "loop", true), next);
+  });
+  expect_stops_midway(graph_, end, count);
+}
+
+TEST_F(FrameExecutorTest, CancellingStopsAFunctionalLoopMidway) {
+  Var count = variable(graph_, Tensor::scalar(0.0f), "count");
+  Output end = while_loop(
+      {scalar(0), count.handle()},
+      [](Graph& g, const std::vector<Output>& v) { return std::vector{less(v[0], constant(g, Tensor::scalar(1.0f)))}; },
+      [](Graph& g, const std::vector<Output>& v) {
+        return std::vector{counted(v[1], constant(g, Tensor::scalar(1.0f)), identity(v[0])), v[1]};
+      })[0];
+  expect_stops_midway(graph_, end, count);
 }
 
 TEST_F(FrameExecutorTest, ALoopMayWaitInADequeue) {

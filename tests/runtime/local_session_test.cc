@@ -1,13 +1,16 @@
 #include "tutti/runtime/local_session.h"
 
 #include <gtest/gtest.h>
+#include <omp.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <limits>
 #include <thread>
 
 #include "tests/support/threads.h"
+#include "tutti/graph/graph_def.h"
 #include "tutti/ops/array.h"
 #include "tutti/ops/builders.h"
 #include "tutti/ops/math.h"
@@ -49,6 +52,27 @@ class LocalSessionTest : public ::testing::Test {
  protected:
   Graph graph_{builtin_ops()};
 };
+
+TEST_F(LocalSessionTest, AStepTellsTheGraphThatItRan) {
+  const Output x = placeholder(graph_, DType::kFloat, {-1}, "x");
+  const Output y = add_op(graph_, "Square", {x}, {}, "y")->output();
+  add_op(graph_, "Neg", {x}, {}, "other");
+  LocalSession session(graph_);
+  RunMetadata metadata;
+  RunOptions options;
+  options.metadata = &metadata;
+  options.partition_graphs = true;
+  session.run({{x, Tensor::vector({1.0f})}}, {y}, {}, options);
+  ASSERT_EQ(metadata.partition_graphs.size(), 1u);
+  Graph ran(builtin_ops());
+  ASSERT_TRUE(import_graph_def(metadata.partition_graphs[0], ran).ok());
+  ASSERT_NE(ran.find("y"), nullptr);
+  EXPECT_EQ(ran.find("y")->op_name(), "Square");
+  EXPECT_EQ(ran.find("other"), nullptr);
+  options.partition_graphs = false;
+  session.run({{x, Tensor::vector({1.0f})}}, {y}, {}, options);
+  EXPECT_TRUE(metadata.partition_graphs.empty());
+}
 
 TEST_F(LocalSessionTest, RunsWhatIsFetched) {
   Output x = placeholder(graph_, DType::kFloat, {-1}, "x");
@@ -163,6 +187,33 @@ TEST_F(LocalSessionTest, DenormalsAreZeroInAStepAndUntouchedOutside) {
   const float half = session.run({{x, Tensor::vector({smallest, 1.0f})}}, {x * 0.5})[0].flat<float>()[0];
   EXPECT_EQ(half, 0.0f);
   EXPECT_GT(smallest * 0.5f, 0.0f) << "the caller's own arithmetic must stay as it was";
+}
+
+// oneDNN is kept on one thread by a setting of the thread that calls it, which may be the user's.
+TEST_F(LocalSessionTest, TheCallersOpenMpThreadsStayAsTheyWere) {
+  Output a = placeholder(graph_, DType::kFloat, {64, 64}, "a"), b = placeholder(graph_, DType::kFloat, {64, 64}, "b");
+  Output product = matmul(a, b);
+  Output images = placeholder(graph_, DType::kFloat, {2, 9, 9, 8}, "images");
+  Output filter = placeholder(graph_, DType::kFloat, {3, 3, 8, 8}, "filter");
+  Output convolved = add_op(graph_, "Conv2D", {images, filter},
+                            {{"strides", std::vector<std::int64_t>{1, 1, 1, 1}}, {"padding", "SAME"}}, "convolved")
+                         ->output();
+  LocalSession session(graph_, {.threads = {.intra_op_threads = 1, .inter_op_threads = 1}});
+  const auto zeros = [](const Shape& shape) {
+    Tensor tensor(DType::kFloat, shape);
+    std::fill_n(tensor.data<float>(), tensor.num_elements(), 0.0f);
+    return tensor;
+  };
+  // On a thread of its own, whose setting ends with it.
+  std::thread user([&] {
+    omp_set_num_threads(3);
+    session.run({{a, zeros({64, 64})}, {b, zeros({64, 64})}}, {product});
+    EXPECT_EQ(omp_get_max_threads(), 3) << "after a product";
+    omp_set_num_threads(3);
+    session.run({{images, zeros({2, 9, 9, 8})}, {filter, zeros({3, 3, 8, 8})}}, {convolved});
+    EXPECT_EQ(omp_get_max_threads(), 3) << "after a convolution";
+  });
+  user.join();
 }
 
 TEST_F(LocalSessionTest, AFailedStepLeavesTheSessionUsable) {
@@ -339,6 +390,27 @@ TEST_F(LocalSessionTest, AnAbandonedPartialRunDoesNotKeepTheSessionOpen) {
   LocalSession session(graph_);
   ASSERT_TRUE(session.partial_run_setup({.feeds = {"a:0"}, .fetches = {b.name()}}).ok());
   EXPECT_TRUE(session.close().ok());
+}
+
+TEST_F(LocalSessionTest, APartialRunHasATimeLimitAndACancellation) {
+  Output a = placeholder(graph_, DType::kFloat, PartialShape::scalar(), "a");
+  Output b = a * 2.0;
+  Output next = dequeue(graph_, fifo_queue(graph_, "queue"), "next")->output();
+  LocalSession session(graph_);
+  const Signature signature{.feeds = {"a:0"}, .fetches = {b.name(), next.name()}};
+  auto limited = session.partial_run_setup(signature, {.timeout = std::chrono::milliseconds(1)});
+  ASSERT_TRUE(limited.ok()) << limited.status().to_string();
+  EXPECT_EQ(session.partial_run(*limited, {}, {next}).status().code(), Code::kDeadlineExceeded);
+
+  Cancellation cancellation;
+  auto handle = session.partial_run_setup(signature, {.cancellation = &cancellation});
+  ASSERT_TRUE(handle.ok()) << handle.status().to_string();
+  EXPECT_TRUE(session.partial_run(*handle, {{a, Tensor::scalar(3.0f)}}, {b}).ok());
+  std::thread stopper([&] { cancellation.cancel(cancelled("enough")); });
+  const Status stuck = session.partial_run(*handle, {}, {next}).status();
+  stopper.join();
+  EXPECT_EQ(stuck.code(), Code::kCancelled);
+  EXPECT_HAS(stuck.message(), "enough");
 }
 
 TEST_F(LocalSessionTest, APartialRunMayFetchWhatItFeeds) {

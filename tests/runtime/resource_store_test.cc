@@ -32,4 +32,17 @@ TEST(LocalResourceStore, ResetEmptiesTheNamedContainersOnly) {
   EXPECT_EQ(store.slot("a", "w")->get(), a->get()) << "a slot stays in its place after a reset";
 }
 
+TEST(LocalResourceStore, SlotsThatNobodyHoldsAndNothingIsInGo) {
+  LocalResourceStore store;
+  auto held = store.slot("a", "held");
+  fill(*store.slot("a", "filled"));
+  for (int i = 0; i < 10'000; ++i) static_cast<void>(store.slot("c" + std::to_string(i % 7), std::to_string(i)));
+  EXPECT_LE(store.num_slots(), 200u);
+  EXPECT_EQ(store.slot("a", "held"), held);
+  EXPECT_NE(store.slot("a", "filled")->get(), nullptr);
+  store.reset({});
+  EXPECT_EQ(store.num_slots(), 1u) << "that which is held";
+  EXPECT_EQ(store.slot("a", "held"), held);
+}
+
 }  // namespace tutti::resource_store_test

@@ -389,6 +389,47 @@ TEST_F(MonitoredTest, AThreadThatMeetsALostTaskMakesTheSessionRecover) {
   monitored.close();
 }
 
+// Loses its session when asked whether to stop.
+void lose_in_should_stop(MonitoredSession& monitored, const test::Lines& lines) {
+  while (lines.count("A task was lost: the session is closed") == 0) ASSERT_FALSE(monitored.should_stop());
+}
+
+// A thread that loses a task in the first session.
+Hook loses_a_task_once() {
+  return ThreadHook([failures = std::make_shared<std::atomic<int>>(0)](Coordinator& coordinator) {
+    if (++*failures == 1) throw_error(aborted("a thread's task"));
+    coordinator.wait_for_stop();
+  });
+}
+
+TEST_F(MonitoredTest, HooksEndAlsoAfterShouldStopLostTheSession) {
+  MonitoredSession monitored = session({loses_a_task_once(), RecordingHook("a", events)});
+  lose_in_should_stop(monitored, surroundings.lines);
+  monitored.close();
+  EXPECT_EQ(monitored.sessions_created(), 2);
+  EXPECT_EQ(events, (Events{"a.begin", "a.after_create_session", "a.after_create_session", "a.end"}));
+}
+
+TEST_F(MonitoredTest, TheDestructorEndsHooksAlsoAfterShouldStopLostTheSession) {
+  {
+    MonitoredSession monitored = session({loses_a_task_once(), RecordingHook("a", events)});
+    lose_in_should_stop(monitored, surroundings.lines);
+  }
+  EXPECT_EQ(events.back(), "a.end");
+}
+
+TEST_F(MonitoredTest, HooksThatCannotEndAreAnErrorOfClose) {
+  MonitoredSession monitored = session({loses_a_task_once(), RecordingHook("a", events)});
+  lose_in_should_stop(monitored, surroundings.lines);
+  faults.fail_connects(1'000'000, permission_denied("not for you"));
+  EXPECT_EQ(thrown_by([&] { monitored.run({job.train}); }).code(), Code::kPermissionDenied);
+  faults.fail_connects(0, {});
+  const Status status = thrown_by([&] { monitored.close(); });
+  EXPECT_EQ(status.code(), Code::kFailedPrecondition);
+  EXPECT_NE(status.message().find("not for you"), std::string::npos) << status.message();
+  EXPECT_EQ(events.back(), "a.after_create_session");
+}
+
 TEST_F(MonitoredTest, CloseWaitsForThreadsAsLongAsTheGracePeriod) {
   std::promise<void> let_go;
   std::shared_future<void> gone = let_go.get_future().share();

@@ -208,12 +208,16 @@ TEST_F(MonitoredTrainingTest, TheScaffoldDecidesHowItBegins) {
 }
 
 TEST_F(MonitoredTrainingTest, ItRecoversFromTheLastCheckpointAndGoesOn) {
+  options.scaffold = std::make_shared<Scaffold>();
   options.save_checkpoint_steps = 5;
   options.hooks = {StopAtStepHook({.last_step = 12})};
   MonitoredTrainingSession session(job.graph, options);
   int steps = 0;
   while (!session.should_stop()) {
-    if (++steps == 8) faults.fail_next_run(aborted("ps:0 came back without its variables"));
+    if (++steps == 8) {
+      options.scaffold->saver->wait();
+      faults.fail_next_run(aborted("ps:0 came back without its variables"));
+    }
     session.run({job.train});
   }
   session.close();
@@ -224,8 +228,6 @@ TEST_F(MonitoredTrainingTest, ItRecoversFromTheLastCheckpointAndGoesOn) {
 }
 
 TEST_F(MonitoredTrainingTest, SavesInTheBackgroundAlsoWhenASessionIsLost) {
-  options.scaffold = std::make_shared<Scaffold>();
-  options.scaffold->save_in_background = true;
   options.save_checkpoint_steps = 1;
   {
     MonitoredTrainingSession session(job.graph, options);
@@ -236,7 +238,6 @@ TEST_F(MonitoredTrainingTest, SavesInTheBackgroundAlsoWhenASessionIsLost) {
     session.close();
   }
   const std::string newest = *latest_checkpoint(local_file_system(), directory.path()).value_or_throw();
-  options.scaffold = nullptr;
   MonitoredTrainingSession again(job.graph, options);
   const std::vector<Tensor> values = again.run({}, {*job.step, *job.w});
   EXPECT_GE(step_value(values[0]), 2);

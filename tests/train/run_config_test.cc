@@ -1,13 +1,18 @@
 #include "tutti/train/run_config.h"
 
 #include <atomic>
+#include <future>
 #include <memory>
 
 #include "tests/train/hooks/hook_fixture.h"
+#include "tutti/ops/builders.h"
+#include "tutti/train/coordinator.h"
 
 namespace tutti::run_config_test {
 
+using namespace std::chrono_literals;
 using test::thrown_by;
+using Events = std::vector<std::string>;
 using Steps = std::vector<std::int64_t>;
 
 RunConfig of(const std::string& type, int index) {
@@ -113,6 +118,114 @@ TEST(RunConfigTest, EveryOptionHasItsEffect) {
   config.save_checkpoints_secs = 1;
   EXPECT_EQ(thrown_by([&] { MonitoredTrainingSession(job.graph, config.session_options(job.graph)); }).code(),
             Code::kInvalidArgument);
+}
+
+struct OneTask : ::testing::Test {
+  OneTask() {
+    config.model_dir = directory.path();
+    config.environment = surroundings.environment();
+    config.save_checkpoints_steps = 1;
+    config.log_step_count_steps = 0;
+    config.save_summary_steps = 0;
+  }
+  void train(MonitoredSession& session, int steps, Duration each = 0s) {
+    for (int i = 0; i < steps; ++i) {
+      session.run({job.train});
+      surroundings.clock->advance(each);
+    }
+  }
+
+  test::CountingJob job;
+  test::TestEnvironment surroundings;
+  TempDirectory directory;
+  RunConfig config;
+};
+
+TEST_F(OneTask, KeepCheckpointEveryNHours) {
+  config.keep_checkpoint_max = 1;
+  config.keep_checkpoint_every_n_hours = 1;
+  config.save_in_background = false;  // a checkpoint's time is that of its end
+  MonitoredTrainingSession session(job.graph, config.session_options(job.graph));
+  train(session, 7, 30min);  // steps 1 to 7 are saved at 0, 0.5, 1, ... 3 hours
+  session.close();
+  // The first one after each full hour stays, and the newest.
+  EXPECT_EQ(test::checkpoints_in(directory.path()), (Steps{4, 6, 7}));
+}
+
+TEST_F(OneTask, SaveSummarySteps) {
+  const Output tag = constant(job.graph, Tensor::scalar<std::string>("w"));
+  job.graph.add_to_collection("summaries", *add_op(job.graph, "ScalarSummary", {tag, *job.w}));
+  config.save_checkpoints_steps = 0;
+  config.save_summary_steps = 3;
+  MonitoredTrainingSession session(job.graph, config.session_options(job.graph));
+  train(session, 8);
+  session.close();
+  EXPECT_EQ(test::events_in(directory.path()), (Events{"start@1", "w@1", "w@4", "w@7"}));
+}
+
+TEST_F(OneTask, SessionConfig) {
+  test::SessionFaults faults;
+  config.session_config.connect = faults.connect();
+  faults.fail_connects(1, permission_denied("the session_config's"));
+  const MonitoredTrainingSessionOptions options = config.session_options(job.graph);
+  EXPECT_EQ(thrown_by([&] { MonitoredTrainingSession(job.graph, options); }),
+            permission_denied("the session_config's"));
+
+  RunConfig worker = of("worker", 1);
+  worker.session_config.cluster.device_filters = {"/job:ps/task:0"};
+  EXPECT_EQ(worker.session_options(job.graph).config.cluster.device_filters, Events{"/job:ps/task:0"});
+}
+
+// Has a thread that does not end before it is let go.
+struct HeldHook : SessionRunHook {
+  explicit HeldHook(std::shared_future<void> release) : release(std::move(release)) {}
+  void after_create_session(Session&, Coordinator& coordinator) override {
+    coordinator.start_thread("held", [release = release] { release.wait(); });
+  }
+  std::shared_future<void> release;
+};
+
+TEST_F(OneTask, StopGracePeriodSecs) {
+  std::promise<void> release;
+  config.stop_grace_period_secs = 0.5;
+  MonitoredTrainingSessionOptions options = config.session_options(job.graph);
+  options.hooks = {HeldHook(release.get_future().share())};
+  const TimePoint start = surroundings.clock->now();
+  auto closed = std::async(std::launch::async, [&] { MonitoredTrainingSession(job.graph, options).close(); });
+  while (surroundings.lines.count("threads still running: held") == 0) {
+    surroundings.clock->advance(1ms);
+    ASSERT_NE(closed.wait_for(1ms), std::future_status::ready);
+  }
+  EXPECT_GE(surroundings.clock->now() - start, 500ms);
+  EXPECT_LT(surroundings.clock->now() - start, 120s);  // the default
+  release.set_value();
+  closed.get();
+}
+
+TEST_F(OneTask, SavesInTheBackgroundUnlessToldOtherwise) {
+  std::promise<void> go_on;
+  const std::shared_future<void> gone = go_on.get_future().share();
+  FaultyFileSystem slow(local_file_system(), [&](FileOp op, const std::string& path) {
+    // Not for ever, so that the test fails rather than hangs.
+    if (op == FileOp::kOpenWrite && path.find("/checkpoint") != path.npos) gone.wait_for(60s);
+    return Status();
+  });
+  config.environment.files = &slow;
+  config.save_checkpoints_steps = 1000;
+  {
+    MonitoredTrainingSession session(job.graph, config.session_options(job.graph));
+    train(session, 5);  // the disk keeps nobody waiting
+    EXPECT_FALSE(local_file_system().exists(directory.file("checkpoint")));
+    go_on.set_value();
+    session.close();
+  }
+  EXPECT_EQ(latest_checkpoint(slow, directory.path()).value_or_throw(), directory.file("model.ckpt-5"));
+
+  config.model_dir = directory.file("other");
+  config.save_in_background = false;
+  test::CountingJob other;
+  MonitoredTrainingSession session(other.graph, config.session_options(other.graph));
+  EXPECT_EQ(latest_checkpoint(slow, config.model_dir).value_or_throw(), config.model_dir + "/model.ckpt-0");
 }
 
 }  // namespace tutti::run_config_test

@@ -42,11 +42,12 @@ class DyingDisk {
 struct Way {
   bool sharded = false, same_path = false, background = false, power_loss = false;
   bool silent = false;  // the state file is to stay as it is
+  int tasks = 0;        // the variables are on so many, each with a shard of its own
 };
 std::ostream& operator<<(std::ostream& out, const Way& way) {
   return out << (way.sharded ? "sharded" : "single") << (way.same_path ? "_again" : "")
              << (way.background ? "_background" : "") << (way.power_loss ? "_power" : "")
-             << (way.silent ? "_silent" : "");
+             << (way.silent ? "_silent" : "") << (way.tasks > 0 ? str_cat("_of_", way.tasks) : "");
 }
 
 // Everything in the directory belongs to a whole checkpoint, of which there are no more than so many.
@@ -72,17 +73,27 @@ class SaverFaults : public ::testing::TestWithParam<Way> {
     return GetParam().same_path ? std::nullopt : std::optional<std::int64_t>(number);
   }
 
+  struct Job : SmallModel {
+    explicit Job(FileSystem* files = nullptr)
+        : SmallModel(3, GetParam().tasks), session(graph, {.threads = {.files = files}}) {}
+    LocalSession session;
+  };
+
   // An earlier run: values before the save that dies.
   void save_old() {
-    SmallModel model;
+    Job model;
     Saver saver(model.graph, options());
-    LocalSession session(model.graph);
+    Session& session = model.session;
     session.run({model.init});
     session.run({model.train});
     saver.save(session, prefix(), step(1));
     saver.close();
     old_ = model.values(session);
     std::filesystem::copy(directory_.path(), old_files_.path());
+    const std::vector<std::string> files = files_in(directory_.path());
+    const auto shards = std::count_if(files.begin(), files.end(),
+                                      [](const std::string& name) { return name.find(".data-") != name.npos; });
+    ASSERT_EQ(shards, std::max(GetParam().tasks, 1));
   }
   void back_to_old() {
     std::filesystem::remove_all(directory_.path());
@@ -91,11 +102,11 @@ class SaverFaults : public ::testing::TestWithParam<Way> {
 
   // The run that dies; whether it thought that it had saved.
   bool save_new(DyingDisk& disk) {
-    SmallModel model;
+    Job model(&disk.files());
     SaverOptions with_disk = options();
     with_disk.files = &disk.files();
     Saver saver(model.graph, with_disk);
-    LocalSession session(model.graph, {.threads = {.files = &disk.files()}});
+    Session& session = model.session;
     saver.restore(session, directory_.path());
     saver.recover_last_checkpoints({latest_checkpoint(disk.files(), directory_.path()).value_or_throw().value()});
     session.run({model.train});
@@ -112,9 +123,9 @@ class SaverFaults : public ::testing::TestWithParam<Way> {
     const std::optional<std::string> latest =
         latest_checkpoint(local_file_system(), directory_.path()).value_or_throw();
     ASSERT_TRUE(latest.has_value());
-    SmallModel model;
+    Job model;
     Saver saver(model.graph, options());
-    LocalSession session(model.graph);
+    Session& session = model.session;
     saver.restore(session, *latest);
     const std::vector<Tensor> values = model.values(session);
     EXPECT_TRUE(same(values, new_) || (!saved && same(values, old_)));
@@ -135,6 +146,7 @@ class SaverFaults : public ::testing::TestWithParam<Way> {
 
 TEST_P(SaverFaults, AlwaysAWholeCheckpoint) {
   save_old();
+  if (HasFatalFailure()) return;
   int changes = 1 << 20;
   for (int limit = -1; limit <= changes; ++limit) {
     SCOPED_TRACE(str_cat("dies after ", limit, " changes"));
@@ -162,10 +174,12 @@ TEST_P(SaverFaults, AlwaysAWholeCheckpoint) {
 
 INSTANTIATE_TEST_SUITE_P(Ways, SaverFaults,
                          ::testing::Values(Way{}, Way{.sharded = true, .background = true},
-                                         Way{.sharded = true, .same_path = true}, Way{.power_loss = true},
-                                         Way{.sharded = true, .background = true, .power_loss = true},
-                                         Way{.same_path = true, .power_loss = true},
-                                         Way{.same_path = true, .silent = true}),
+                                           Way{.sharded = true, .same_path = true}, Way{.power_loss = true},
+                                           Way{.sharded = true, .background = true, .power_loss = true},
+                                           Way{.same_path = true, .power_loss = true},
+                                           Way{.same_path = true, .silent = true}, Way{.sharded = true, .tasks = 3},
+                                           Way{.sharded = true, .same_path = true, .tasks = 2},
+                                           Way{.sharded = true, .background = true, .power_loss = true, .tasks = 3}),
                          ::testing::PrintToStringParamName());
 
 // --- Errors that the process survives ---

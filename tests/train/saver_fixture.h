@@ -17,13 +17,17 @@
 
 namespace tutti {
 
-// Least squares with Adam: weights, slots, powers, global step.
+// Names of the one device of a local session that a saver takes for those of several tasks: it knows names only.
+inline constexpr const char* kNamesOfTasks[] = {"/job:localhost", "/job:localhost/task:0", "/task:0"};
+
+// Least squares with Adam: weights, slots, powers, global step. With `tasks` the variables ask for so many of those
+// names, and a sharded save has as many shards.
 struct SmallModel {
-  explicit SmallModel(std::int64_t rows = 3)
+  explicit SmallModel(std::int64_t rows = 3, int tasks = 0)
       : graph(builtin_ops()),
-        w(variable(graph, Tensor(DType::kFloat, Shape{rows, 2}), "w")),
-        b(variable(graph, Tensor::vector<float>({1, 2}), "b")),
-        global_step(variable(graph, Tensor::scalar<std::int64_t>(0), "global_step", false)) {
+        w(on_task(0, tasks, Tensor(DType::kFloat, Shape{rows, 2}), "w")),
+        b(on_task(1, tasks, Tensor::vector<float>({1, 2}), "b")),
+        global_step(on_task(2, tasks, Tensor::scalar<std::int64_t>(0), "global_step", false)) {
     Output x = ones(graph, DType::kFloat, {4, rows});
     Output loss = reduce_mean(square(matmul(x, w) + b));
     train = Adam(0.1).minimize(loss, {}, global_step);
@@ -40,6 +44,12 @@ struct SmallModel {
   Var w, b, global_step;
   Node* train;
   Node* init;
+
+ private:
+  Var on_task(int number, int tasks, Tensor value, const std::string& name, bool trainable = true) {
+    ScopeGuard there = graph.device_scope(tasks == 0 ? "" : kNamesOfTasks[number % tasks]);
+    return variable(graph, std::move(value), name, trainable);
+  }
 };
 
 inline bool same(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {

@@ -84,7 +84,7 @@ TEST_P(SaverKill, AFileThatMayNotGrow) {
   EXPECT_EQ(whole_step(1), before);
 }
 
-INSTANTIATE_TEST_SUITE_P(Ways, SaverKill, ::testing::Values("single", "sharded", "background"),
+INSTANTIATE_TEST_SUITE_P(Ways, SaverKill, ::testing::Values("single", "sharded", "tasks", "background"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace tutti::saver_kill_test

@@ -54,6 +54,7 @@ TEST_F(ManagerTest, RestoresTheNewestCheckpointInstead) {
     const std::unique_ptr<Session> session = manager().prepare_session(prepare);
     session->run({job.train});
     scaffold.saver->save(*session, directory.file("model.ckpt"), 1);
+    scaffold.saver->wait();
   }
   options.config.local.runtime = std::make_shared<LocalRuntime>(RuntimeOptions{});
   prepare.init_fn = [](Session&) { FAIL() << "there is a checkpoint"; };
@@ -80,6 +81,7 @@ TEST_F(ManagerTest, TheSaversOwnStateFileSaysWhichIsTheNewest) {
     saver.save(*session, directory.file("best.ckpt"), 1);
     session->run({job.train});
     scaffold.saver->save(*session, directory.file("model.ckpt"), 2);
+    scaffold.saver->wait();
   }
   options.config.local.runtime = std::make_shared<LocalRuntime>(RuntimeOptions{});
   prepare.saver = &saver;

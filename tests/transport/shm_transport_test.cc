@@ -87,6 +87,33 @@ TEST_F(ShmTransportTest, AnotherSecretIsRefused) {
   EXPECT_EQ(handler_.calls, 0);
 }
 
+TEST_F(ShmTransportTest, WithTicketsANameMustBeProved) {
+  ShmOptions wary = options("/job:ps/replica:0/task:0");
+  wary.tickets = true;
+  auto server = ShmTransport::create(wary, &handler_).value_or_throw();
+  auto other = ShmTransport::create(wary, &handler_).value_or_throw();
+  auto client = ShmTransport::create(options("/job:worker/replica:0/task:1"), nullptr).value_or_throw();
+  const std::string task = "/job:worker/replica:0/task:1";
+  const std::string ticket = server->ticket(task);
+  auto channel = client->connect(server->name(), nullptr, {.task = task, .ticket = ticket});
+  ASSERT_TRUE(channel.ok()) << channel.status().to_string();
+  EXPECT_EQ(call(**channel, "/who").payload.flatten(), task);
+  const auto refused = [&](const std::string& name, const ShmTicket& with) {
+    return client->connect(name, nullptr, with).status().code();
+  };
+  EXPECT_EQ(refused(server->name(), {}), Code::kUnauthenticated) << "the secret alone";
+  EXPECT_EQ(refused(server->name(), {.task = "/job:ps/replica:0/task:1", .ticket = ticket}), Code::kUnauthenticated);
+  EXPECT_EQ(refused(server->name(), {.task = "", .ticket = ticket}), Code::kUnauthenticated);
+  EXPECT_EQ(refused(other->name(), {.task = task, .ticket = ticket}), Code::kUnauthenticated) << "of another process";
+  ShmOptions stranger = options("stranger");
+  stranger.secret = "another secret";
+  auto without = ShmTransport::create(stranger, nullptr).value_or_throw();
+  EXPECT_EQ(without->connect(server->name(), nullptr, {.task = task, .ticket = ticket}).status().code(),
+            Code::kUnauthenticated)
+      << "the ticket alone";
+  EXPECT_EQ(client->ticket(task), "") << "who wants none gives none";
+}
+
 // Bytes that differ from place to place.
 void fill(void* data, std::size_t bytes, std::uint64_t seed) {
   auto* out = static_cast<unsigned char*>(data);

@@ -59,8 +59,8 @@ class Client {
     shm_ = *std::move(made);
     errands_ = std::make_unique<ThreadPool>("tutti_client", 1);
     peers.host_id = ShmTransport::host_id();
-    peers.dial_fast = [this](const std::string& name, std::function<void(Status)> on_lost) {
-      return shm_->connect(name, std::move(on_lost));
+    peers.dial_fast = [this](const HelloReply& peer, std::function<void(Status)> on_lost) {
+      return shm_->connect(peer.shm_name, std::move(on_lost), {.task = peer.your_task, .ticket = peer.shm_ticket});
     };
     peers.run = [this](std::function<void()> work) { errands_->schedule(std::move(work)); };
   }
@@ -90,8 +90,8 @@ class ClientSession : public Session {
     session_->run_callable_async(callable, std::move(feeds), options, std::move(done));
   }
   Status release_callable(CallableId callable) override { return session_->release_callable(callable); }
-  Result<std::string> partial_run_setup(const Signature& signature) override {
-    return session_->partial_run_setup(signature);
+  Result<std::string> partial_run_setup(const Signature& signature, const RunOptions& options) override {
+    return session_->partial_run_setup(signature, options);
   }
   Result<std::vector<Tensor>> partial_run(const std::string& handle, const Feeds& feeds,
                                           const std::vector<TensorName>& fetches) override {

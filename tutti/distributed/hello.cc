@@ -88,6 +88,8 @@ Payload encode(const HelloReply& message) {
   proto.set_shm_name(message.shm_name);
   proto.set_challenge(message.challenge);
   proto.set_proof(message.proof);
+  proto.set_your_task(message.your_task);
+  proto.set_shm_ticket(message.shm_ticket);
   return to_bytes(proto);
 }
 
@@ -127,6 +129,8 @@ Status decode(const Payload& bytes, HelloReply& message) {
   TUTTI_RETURN_IF_ERROR(take("HelloReply.host_id", proto.mutable_host_id(), message.host_id));
   TUTTI_RETURN_IF_ERROR(take("HelloReply.shm_name", proto.mutable_shm_name(), message.shm_name));
   TUTTI_RETURN_IF_ERROR(take("HelloReply.challenge", proto.mutable_challenge(), message.challenge));
+  TUTTI_RETURN_IF_ERROR(take("HelloReply.your_task", proto.mutable_your_task(), message.your_task));
+  TUTTI_RETURN_IF_ERROR(take("HelloReply.shm_ticket", proto.mutable_shm_ticket(), message.shm_ticket));
   return take("HelloReply.proof", proto.mutable_proof(), message.proof);
 }
 

@@ -38,6 +38,8 @@ struct HelloReply {
   std::string shm_name;
   std::string challenge;
   std::string proof;
+  std::string your_task;
+  std::string shm_ticket;
 };
 struct LeaseRequest {
   std::string task;

@@ -61,6 +61,8 @@ class Master::Impl : public std::enable_shared_from_this<Master::Impl> {
   };
   Result<MasterSession::Setup> make_setup(const CreateSessionRequest& request);
   Status refused() const;
+  // Why no session can be added.
+  Status full() TUTTI_REQUIRES(mu_);
   void collect_idle_sessions();
   void end_listing(const std::shared_ptr<Listing>& listing);
 
@@ -85,6 +87,13 @@ Status Master::Impl::refused() const {
   return cause_;
 }
 
+Status Master::Impl::full() {
+  if (options_.max_sessions <= 0) return {};
+  if (creating_.size() + sessions_.size() < static_cast<std::size_t>(options_.max_sessions)) return {};
+  return resource_exhausted(options_.task, ": ", options_.max_sessions,
+                            " sessions are open, which is the most at a time (--max-sessions)");
+}
+
 Result<Master::Impl::SessionPointer> Master::Impl::find(const std::string& handle) {
   SessionPointer session = sessions_.find(handle);
   if (session != nullptr) return session;
@@ -99,13 +108,10 @@ Result<MasterSession::Setup> Master::Impl::make_setup(const CreateSessionRequest
   setup.handle = context_->ids.handle();
   setup.task = options_.task;
   setup.directory = workers_;
-  if (setup.config.cluster.empty()) return setup;
-  if (!options_.propagate) {
+  setup.fail_fast = request.fail_fast;
+  if (!setup.config.cluster.empty()) {
     return unimplemented(options_.task, ": this server does not take a cluster from its clients (cluster_def)");
   }
-  setup.cluster = setup.config.cluster;
-  TUTTI_ASSIGN_OR_RETURN(setup.task, internal::find_own_task(setup.cluster, request.target, options_.task));
-  TUTTI_ASSIGN_OR_RETURN(setup.directory, options_.propagate(setup.cluster));
   return setup;
 }
 
@@ -114,13 +120,14 @@ void Master::Impl::create_session(CreateSessionRequest request, const CallOption
   Result<MasterSession::Setup> setup = make_setup(request);
   if (!setup.ok()) return done(setup.status());
   auto session = std::make_shared<MasterSession>(context_, *std::move(setup));
-  Status stopped;
+  Status refusal;
   {
     MutexLock lock(mu_);
-    stopped = cause_;
-    if (stopped.ok()) creating_.insert(session);
+    refusal = cause_;
+    refusal.update(full());
+    if (refusal.ok()) creating_.insert(session);
   }
-  if (!stopped.ok()) return done(std::move(stopped));
+  if (!refusal.ok()) return done(std::move(refusal));
   std::weak_ptr<MasterSession> weak = session;  // which owns the callback
   session->create(
       std::move(request.graph_def), options,
@@ -155,21 +162,22 @@ void Master::Impl::list_all_devices(const CallOptions& options, ReplyDone<ListDe
   if (!tasks.ok()) return done(tasks.status());
   auto self = shared_from_this();
   auto listing = std::make_shared<Listing>(*context_->clock, options);
-  listing->discovery = std::make_shared<Discovery>(
-      context_, "ListDevices", *std::move(tasks), [self, listing, done](Status status, std::vector<FoundTask> found) {
-        listing->watch.stop();
-        ListDevicesReply reply;
-        for (std::size_t i = 0; i < found.size(); ++i) {
-          std::vector<DeviceInfo>& devices = i == 0 ? reply.local : reply.remote;
-          devices.insert(devices.end(), found[i].devices.begin(), found[i].devices.end());
-        }
-        if (status.ok()) {
-          done(std::move(reply));
-        } else {
-          done(std::move(status));
-        }
-        self->end_listing(listing);
-      });
+  listing->discovery =
+      std::make_shared<Discovery>(context_, *std::move(tasks), Discovery::Absent::kWaitedFor,
+                                  [self, listing, done](Status status, std::vector<FoundTask> found) {
+                                    listing->watch.stop();
+                                    ListDevicesReply reply;
+                                    for (std::size_t i = 0; i < found.size(); ++i) {
+                                      std::vector<DeviceInfo>& devices = i == 0 ? reply.local : reply.remote;
+                                      devices.insert(devices.end(), found[i].devices.begin(), found[i].devices.end());
+                                    }
+                                    if (status.ok()) {
+                                      done(std::move(reply));
+                                    } else {
+                                      done(std::move(status));
+                                    }
+                                    self->end_listing(listing);
+                                  });
   const std::shared_ptr<Discovery> discovery = listing->discovery;
   Status stopped;
   {

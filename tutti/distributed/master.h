@@ -18,12 +18,11 @@ namespace tutti {
 struct MasterOptions {
   std::string task;  // its own: "/job:worker/replica:0/task:0"
   std::shared_ptr<const OpTable> ops = builtin_ops();
-  WorkerDirectory* workers = nullptr;  // its own task's included; outlives the master
-  Clock* clock = nullptr;              // outlives the master
-  SessionConfig default_config;        // what sessions' configs are merged over
-  // Workers of a cluster that a client brings along (cluster spec propagation); null: refused.
-  std::function<Result<std::unique_ptr<WorkerDirectory>>(const ClusterTasks&)> propagate;
+  WorkerDirectory* workers = nullptr;          // its own task's included; outlives the master
+  Clock* clock = nullptr;                      // outlives the master
+  SessionConfig default_config;                // what sessions' configs are merged over
   std::chrono::seconds session_idle_limit{0};  // 0: sessions are kept until closed
+  int max_sessions = 0;                        // at one time; 0: any number
   std::uint64_t seed = 0;                      // of handles and step ids; 0: from the system
   // Runs what computes for long (placing and cutting graphs) on a thread that no message waits for; null: at once.
   std::function<void(std::function<void()>)> run;

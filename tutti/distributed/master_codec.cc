@@ -34,6 +34,7 @@ void fields(F& f, Is<CreateSessionRequest> auto& m) {
   f.field(1, "graph_def", m.graph_def);
   f.message(2, "config", "ConfigProto", [&m](auto& inner) { fields(inner, m.config); });
   f.field(3, "target", m.target);
+  f.field(1000, "fail_fast", m.fail_fast);
 }
 
 template <typename F>

@@ -37,7 +37,7 @@ struct SessionConfig {
   bool log_device_placement = false;
   std::chrono::milliseconds operation_timeout{0};  // 0: none
   bool isolate_session_state = false;
-  ClusterTasks cluster;  // not empty: cluster spec propagation
+  ClusterTasks cluster;  // not empty: cluster spec propagation, which a master refuses
   bool optimize = true;  // false: opt_level L0; rewrites that a client may turn off are off
   // Asked for, but not on a remote master, as in TensorFlow: creating the session is kInvalidArgument.
   bool per_session_threads = false;
@@ -62,6 +62,8 @@ struct CreateSessionRequest {
   std::string graph_def;
   SessionConfig config;
   std::string target;
+  // By Tutti's clients: a task that is not there ends it, with kUnavailable; else it is waited for.
+  bool fail_fast = false;
 };
 struct CreateSessionReply {
   std::string session_handle;

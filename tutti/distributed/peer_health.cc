@@ -89,7 +89,8 @@ PeerHealth::Events PeerHealth::heard(const std::string& task, std::uint64_t inca
   peer.heard = now;
   peer.retry = Duration(0);
   peer.failure.reset();
-  peer.missing_said = false;
+  peer.failed_at.reset();
+  peer.said.clear();
   if (peer.watched) peer.next_ask = now + options_.heartbeat;
   if (peer.incarnation == incarnation) {
     if (before == PeerState::kLost) events.push_back({Kind::kAlive, task, incarnation, {}});
@@ -125,7 +126,6 @@ void PeerHealth::lose(const std::string& task, Peer& peer, const Status& cause, 
   peer.retry = next_retry(peer);
   peer.next_ask.reset();
   if (peer.watched) peer.next_ask = now + peer.retry;
-  peer.missing_said = true;  // the loss itself is said
   events.push_back({Kind::kLost, task, peer.incarnation, cause});
 }
 
@@ -134,6 +134,7 @@ PeerHealth::Events PeerHealth::connection_failed(const std::string& task, Connec
   forgive(now);
   Events events;
   Peer& peer = peers_[task];
+  peer.failed_at = stage;
   peer.failure = unavailable(task, ": ", stage_name(stage), ": ", printable(reason.message(), 300));
   const bool was_there = peer.state == PeerState::kAlive || peer.state == PeerState::kSuspected;
   // It answered before and nobody listens there now: no lease needs to run out to know.
@@ -173,8 +174,8 @@ void PeerHealth::tick_peer(const std::string& task, Peer& peer, TimePoint now, E
     peer.next_ask = now + (there ? options_.heartbeat : std::max(options_.heartbeat, peer.retry));
     events.push_back({Kind::kAsk, task, peer.incarnation, {}});
   }
-  if (peer.state == PeerState::kConnecting && !peer.missing_said && now >= peer.asked_for + options_.patience) {
-    peer.missing_said = true;
+  if (is_news(peer) && now >= peer.asked_for + options_.patience) {
+    peer.said.insert(peer.failed_at);
     events.push_back(
         {Kind::kMissing, task, 0, peer.failure ? *peer.failure : unavailable(task, ": it does not answer")});
   }
@@ -192,7 +193,7 @@ std::optional<TimePoint> PeerHealth::next_tick_of(const Peer& peer) const {
   const auto consider = [&](TimePoint when) { next = next ? std::min(*next, when) : when; };
   if (peer.state == PeerState::kAlive) consider(peer.heard + options_.suspect);
   if (peer.state == PeerState::kAlive || peer.state == PeerState::kSuspected) consider(peer.heard + options_.lease);
-  if (peer.state == PeerState::kConnecting && !peer.missing_said) consider(peer.asked_for + options_.patience);
+  if (is_news(peer)) consider(peer.asked_for + options_.patience);
   return next;
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -44,7 +45,7 @@ struct PeerEvent {
     kRestarted,  // answered as another incarnation: what it held is gone
     kLost,
     kAsk,      // now is the time to ask it whether it lives
-    kMissing,  // to be said to people, once a task: `cause` has the stage and the reason
+    kMissing,  // to be said to people, once a task and stage: `cause` has the stage and the reason
   };
   Kind kind;
   std::string task;
@@ -91,13 +92,18 @@ class PeerHealth {
     std::optional<TimePoint> next_ask;
     Duration retry{0};  // 0: the last attempt did not fail
     std::optional<Status> failure;
-    bool missing_said = false;
+    std::optional<ConnectStage> failed_at;       // of the failure
+    std::set<std::optional<ConnectStage>> said;  // the stages at which it was said to be missing
   };
 
   // When we ourselves were late, stopped or starved, peers are not blamed for it.
   void forgive(TimePoint now);
   Duration next_retry(const Peer& peer) const;
   void lose(const std::string& task, Peer& peer, const Status& cause, TimePoint now, Events& events);
+  // Whether it is to be said that it is missing, once it was waited for.
+  static bool is_news(const Peer& peer) {
+    return peer.state == PeerState::kConnecting && !peer.said.contains(peer.failed_at);
+  }
   void tick_peer(const std::string& task, Peer& peer, TimePoint now, Events& events);
   std::optional<TimePoint> next_tick_of(const Peer& peer) const;
 

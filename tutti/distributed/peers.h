@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tutti/core/clock.h"
+#include "tutti/distributed/hello.h"
 #include "tutti/distributed/peer_health.h"
 #include "tutti/distributed/task_log.h"
 #include "tutti/distributed/worker_interface.h"
@@ -25,8 +26,8 @@ struct PeersOptions {
   Clock* clock = nullptr;  // outlives it
   // The plain way to a task at an address. Does not connect yet.
   std::function<std::shared_ptr<Channel>(const std::string& address, const std::string& task)> dial;
-  // The fast way to the process that listens under a name; null: there is none. May take a moment.
-  std::function<Result<std::shared_ptr<Channel>>(const std::string& name, std::function<void(Status)> on_lost)>
+  // The fast way to a process of this host that answered our hello; null: there is none. May take a moment.
+  std::function<Result<std::shared_ptr<Channel>>(const HelloReply& peer, std::function<void(Status)> on_lost)>
       dial_fast;
   // Runs what may take a moment, on a thread of its own; null: at once.
   std::function<void(std::function<void()>)> run;

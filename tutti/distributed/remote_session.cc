@@ -132,7 +132,7 @@ class RemoteSession : public Session {
     start(callable, std::move(feeds), options, nullptr, std::move(done));
   }
   Status release_callable(CallableId callable) override;
-  Result<std::string> partial_run_setup(const Signature& signature) override;
+  Result<std::string> partial_run_setup(const Signature& signature, const RunOptions& options) override;
   Result<std::vector<Tensor>> partial_run(const std::string& handle, const Feeds& feeds,
                                           const std::vector<TensorName>& fetches) override;
   Status extend(std::string_view graph_def) override;
@@ -148,7 +148,16 @@ class RemoteSession : public Session {
     const void* waiter = nullptr;  // of CallOptions
   };
 
+  // What may end a partial run before its last call. The master knows nothing of it: each call brings it along.
+  struct PartialLimits {
+    std::optional<TimePoint> deadline;
+    Cancellation* cancellation = nullptr;  // null: none
+    std::size_t open = 0;                  // feeds and fetches to come
+  };
+
   CallOptions call_options(Running& running, std::chrono::milliseconds timeout) const;
+  PartialLimits limits_of(const std::string& handle);
+  void count_partial(const std::string& handle, std::size_t done, const Status& status);
   Result<std::shared_ptr<Running>> begin(Cancellation* caller);
   void end(const std::shared_ptr<Running>& running);
   // Makes one call and waits for it. `retry`: it may be repeated, being recognised by its request id. `caller`: may end
@@ -184,6 +193,7 @@ class RemoteSession : public Session {
   std::set<std::shared_ptr<Running>> running_ TUTTI_GUARDED_BY(mu_);
   CallableId next_callable_ TUTTI_GUARDED_BY(mu_) = 1;
   std::unordered_map<CallableId, std::shared_ptr<const Callable>> callables_ TUTTI_GUARDED_BY(mu_);
+  std::unordered_map<std::string, PartialLimits> partials_ TUTTI_GUARDED_BY(mu_);  // those that have limits
 };
 
 CallOptions RemoteSession::call_options(Running& running, std::chrono::milliseconds timeout) const {
@@ -239,8 +249,11 @@ Status RemoteSession::create() {
       true, own ? options_.create_timeout : options_.config.operation_timeout,
       [this](CallOptions options, ReplyDone<CreateSessionReply> done) {
         options.wait_for_ready = options_.wait_for_ready;
-        master_->create_session({.graph_def = {}, .config = options_.config, .target = options_.target}, options,
-                                std::move(done));
+        master_->create_session({.graph_def = {},
+                                 .config = options_.config,
+                                 .target = options_.target,
+                                 .fail_fast = !options_.wait_for_ready},
+                                options, std::move(done));
       },
       options_.create_cancellation);
   if (!reply.ok()) return reply.status();
@@ -393,7 +406,9 @@ void RemoteSession::run_by_names(const Callable& callable, std::vector<Tensor> f
   }
   request.fetches = callable.signature.fetches;
   request.targets = callable.signature.targets;
-  request.options = {.timeout = options.timeout, .trace = options.metadata != nullptr, .partition_graphs = false};
+  request.options = {.timeout = options.timeout,
+                     .trace = options.metadata != nullptr,
+                     .partition_graphs = options.metadata != nullptr && options.partition_graphs};
   request.store_errors_in_response_body = true;
   request.request_id = ids_.request_id();
   const auto timeout = options.timeout.count() > 0 ? options.timeout : options_.config.operation_timeout;
@@ -407,7 +422,9 @@ void RemoteSession::run_by_names(const Callable& callable, std::vector<Tensor> f
         if (!reply.ok()) return done(reply.status(), {});
         Result<std::vector<Tensor>> values = take_fetches(*reply, fetches);
         if (!values.ok()) return done(values.status(), {});
-        if (metadata != nullptr) metadata->step_stats = std::move(reply->report.step_stats);
+        if (metadata != nullptr) {
+          *metadata = {std::move(reply->report.step_stats), std::move(reply->report.partition_graphs)};
+        }
         done({}, *std::move(values));
       })
       ->start();
@@ -430,7 +447,10 @@ Status RemoteSession::release_callable(CallableId id) {
       .status();
 }
 
-Result<std::string> RemoteSession::partial_run_setup(const Signature& signature) {
+Result<std::string> RemoteSession::partial_run_setup(const Signature& signature, const RunOptions& limits) {
+  PartialLimits partial{
+      .deadline = {}, .cancellation = limits.cancellation, .open = signature.feeds.size() + signature.fetches.size()};
+  if (limits.timeout.count() > 0) partial.deadline = internal::deadline_after(clock_.now(), limits.timeout);
   TUTTI_RETURN_IF_ERROR(send_graph());
   const PartialRunSetupRequest request{handle_, signature, ids_.request_id()};
   TUTTI_ASSIGN_OR_RETURN(
@@ -439,7 +459,26 @@ Result<std::string> RemoteSession::partial_run_setup(const Signature& signature)
                                  [&](const CallOptions& options, ReplyDone<PartialRunSetupReply> done) {
                                    master_->partial_run_setup(request, options, std::move(done));
                                  }));
+  if (partial.deadline || partial.cancellation != nullptr) {
+    MutexLock lock(mu_);
+    partials_[reply.partial_run_handle] = partial;
+  }
   return std::move(reply.partial_run_handle);
+}
+
+RemoteSession::PartialLimits RemoteSession::limits_of(const std::string& handle) {
+  MutexLock lock(mu_);
+  auto it = partials_.find(handle);
+  return it == partials_.end() ? PartialLimits() : it->second;
+}
+
+// What the master refuses, of which kInvalidArgument tells, does not end the run.
+void RemoteSession::count_partial(const std::string& handle, std::size_t done, const Status& status) {
+  MutexLock lock(mu_);
+  auto it = partials_.find(handle);
+  if (it == partials_.end()) return;
+  if (status.ok()) it->second.open -= std::min(it->second.open, done);
+  if (it->second.open == 0 || (!status.ok() && status.code() != Code::kInvalidArgument)) partials_.erase(it);
 }
 
 Result<std::vector<Tensor>> RemoteSession::partial_run(const std::string& handle, const Feeds& feeds,
@@ -451,12 +490,23 @@ Result<std::vector<Tensor>> RemoteSession::partial_run(const std::string& handle
   request.partial_run_handle = handle;
   request.store_errors_in_response_body = true;
   request.request_id = ids_.request_id();
-  TUTTI_ASSIGN_OR_RETURN(RunStepReply reply,
-                         call<RunStepReply>(true, options_.config.operation_timeout,
-                                            [&](const CallOptions& options, ReplyDone<RunStepReply> done) {
-                                              master_->run_step(request, options, std::move(done));
-                                            }));
-  return take_fetches(reply, request.fetches);
+  const PartialLimits limits = limits_of(handle);
+  auto timeout = options_.config.operation_timeout;
+  if (limits.deadline) {
+    // A call that comes too late is made all the same, so that the master ends the step.
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(*limits.deadline - clock_.now());
+    timeout = std::max(left, std::chrono::milliseconds(1));
+    request.options.timeout = timeout;
+  }
+  Result<RunStepReply> reply = call<RunStepReply>(
+      true, timeout,
+      [&](const CallOptions& options, ReplyDone<RunStepReply> done) {
+        master_->run_step(request, options, std::move(done));
+      },
+      limits.cancellation);
+  Result<std::vector<Tensor>> values = reply.ok() ? take_fetches(*reply, request.fetches) : reply.status();
+  count_partial(handle, request.feeds.size() + request.fetches.size(), values.status());
+  return values;
 }
 
 Status RemoteSession::extend(std::string_view graph_def) {

@@ -13,8 +13,8 @@ namespace tutti {
 
 struct RemoteSessionOptions {
   SessionConfig config;
-  std::string target;  // as the user wrote it
-  bool wait_for_ready = true;
+  std::string target;                           // as the user wrote it
+  bool wait_for_ready = true;                   // for the master and for the tasks of its cluster
   std::chrono::milliseconds create_timeout{0};  // of waiting for the cluster; 0: as config.operation_timeout
   Cancellation* create_cancellation = nullptr;  // of the same; null: nothing ends it. Outlives make_remote_session
   Clock* clock = nullptr;                       // null: the machine's time

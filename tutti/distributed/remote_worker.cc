@@ -51,7 +51,7 @@ class RemoteWorker : public WorkerInterface {
 }  // namespace
 
 void WorkerInterface::recv_tensors(RecvTensorsRequest, const CallOptions&, ReplyDone<RecvTensorsReply> done) {
-  done(unimplemented("this worker gives values one by one"));
+  done(methods::unknown(methods::kRecvTensors));
 }
 
 std::shared_ptr<WorkerInterface> make_remote_worker(std::shared_ptr<Channel> channel) {

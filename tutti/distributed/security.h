@@ -1,6 +1,7 @@
 // Who may talk to a task, and how much.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <string>
 
@@ -15,12 +16,18 @@ struct SecurityOptions {
   bool insecure = false;   // plaintext on any address, and anybody may run graphs here
 };
 
-// What a server gives anybody before it knows more of them.
+// What a server gives anybody before it knows more of them. Beyond: kResourceExhausted, with the flag of `tutti server`
+// that sets the limit.
 struct ServerLimits {
   std::size_t message_bytes = std::size_t{64} << 30;    // of one message; over gRPC never more than 2 GiB
   std::size_t connection_bytes = std::size_t{4} << 30;  // received and not yet answered, of one connection
   std::size_t step_bytes = std::size_t{4} << 30;        // sent and not yet received, of one step
   int calls_per_connection = 1000;                      // at one time
+  // Over gRPC, of one host on all of its connections, after as many at once; 0: any number. The default is several
+  // times what a server can answer.
+  int calls_per_second = 100'000;
+  int sessions = 10'000;                        // of one master at one time; 0: any number
+  std::chrono::milliseconds handshake{10'000};  // from a connection's first byte to its being usable
 };
 
 }  // namespace tutti

@@ -173,6 +173,7 @@ class Server::Impl : public std::enable_shared_from_this<Impl> {
     ShmOptions shm;
     shm.task = task_;
     shm.secret = options_.security.join_token;
+    shm.tickets = !options_.security.ca_file.empty();
     shm.message_bytes = options_.limits.message_bytes;
     shm.connection_bytes = options_.limits.connection_bytes;
     shm.clock = clock_.get();
@@ -204,8 +205,8 @@ class Server::Impl : public std::enable_shared_from_this<Impl> {
     };
     if (shm_) {
       peers.host_id = ShmTransport::host_id();
-      peers.dial_fast = [this](const std::string& name, std::function<void(Status)> on_lost) {
-        return shm_->connect(name, std::move(on_lost));
+      peers.dial_fast = [this](const HelloReply& peer, std::function<void(Status)> on_lost) {
+        return shm_->connect(peer.shm_name, std::move(on_lost), {.task = peer.your_task, .ticket = peer.shm_ticket});
       };
       peers.run = [this](std::function<void()> work) { errands_->schedule(std::move(work)); };
     }
@@ -249,7 +250,9 @@ class Server::Impl : public std::enable_shared_from_this<Impl> {
     master.task = task_;
     master.workers = peers_.get();
     master.clock = clock_.get();
+    master.default_config = options_.default_config;
     master.session_idle_limit = options_.session_idle_limit;
+    master.max_sessions = options_.limits.sessions;
     master.run = computing();
     master.log = line_log();
     master_ = std::make_unique<Master>(std::move(master));
@@ -260,6 +263,7 @@ class Server::Impl : public std::enable_shared_from_this<Impl> {
     if (shm_) {
       service.hello.self.host_id = ShmTransport::host_id();
       service.hello.self.shm_name = shm_->name();
+      service.shm_ticket = [this](const std::string& task) { return shm_->ticket(task); };
     }
     service.hello.token = options_.security.join_token;
     service.clock = clock_.get();

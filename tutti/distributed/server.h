@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tutti/distributed/cluster_spec.h"
+#include "tutti/distributed/messages.h"
 #include "tutti/distributed/security.h"
 #include "tutti/distributed/task_log.h"
 #include "tutti/runtime/local_runtime.h"
@@ -31,6 +32,9 @@ struct ServerOptions {
   // A session of a client that does not renew a lease (TensorFlow's) is collected after so long without a call; 0:
   // never.
   std::chrono::seconds session_idle_limit{0};
+  // What sessions of this server's master have where their client asks for nothing else: flags of both count, and
+  // filters add up.
+  SessionConfig default_config;
   // The fast ways to tasks of the same host.
   bool shared_memory = true;
   // Where lines for people go, one at a time; null: standard error, all but those for debugging.
@@ -45,7 +49,8 @@ struct ConnectOptions {
   std::vector<std::string> device_filters;
   std::chrono::milliseconds operation_timeout{0};  // of each call; 0: no limit
   std::chrono::milliseconds create_timeout{0};     // of waiting for the cluster; 0: as operation_timeout
-  // Waits for tasks that are not there yet; else kUnavailable at once.
+  // Waits for the master and for tasks of its cluster that are not there yet; else kUnavailable, which names one of
+  // them, after about a second of attempts. (A master of TensorFlow waits for its tasks in any case.)
   bool wait_for_ready = true;
   SecurityOptions security;
   bool shared_memory = true;

@@ -106,6 +106,11 @@ constexpr Method method(std::string_view name) {
           }};
 }
 
+// Where there is nothing to do and nothing to tell.
+constexpr Method empty_answer(std::string_view name) {
+  return {name, [](const Targets&, std::string_view, IncomingCall, CallHandler::Reply reply) { reply({}, {}); }};
+}
+
 // What a step needs comes first.
 constexpr std::array kMethods = {
     method<&WorkerInterface::run_graph>(methods::kRunGraph),
@@ -128,6 +133,8 @@ constexpr std::array kMethods = {
     method<&WorkerInterface::register_graph>(methods::kRegisterGraph),
     method<&WorkerInterface::deregister_graph>(methods::kDeregisterGraph),
     method<&WorkerInterface::cleanup_all>(methods::kCleanupAll),
+    empty_answer(methods::kLogging),           // no log of calls is kept
+    empty_answer(methods::kMarkRecvFinished),  // no answer waits for it
 };
 
 class TaskServices : public CallHandler {
@@ -138,7 +145,7 @@ class TaskServices : public CallHandler {
     const auto found = std::find_if(kMethods.begin(), kMethods.end(),
                                     [&call](const Method& candidate) { return candidate.name == call.method; });
     if (found == kMethods.end()) {
-      return reply(unimplemented(printable(call.method), ": no such method here"), {});
+      return reply(methods::unknown(call.method), {});
     }
     found->serve(targets_, found->name, std::move(call), std::move(reply));
   }

@@ -62,13 +62,17 @@ class TaskService::Impl : public std::enable_shared_from_this<Impl> {
     HelloRequest request;
     if (Status status = decode(call.request, request); !status.ok()) return reply(std::move(status), {});
     if (Status status = check_sender(call, request.task); !status.ok()) return refuse(call, std::move(status), reply);
-    const auto answer = [&] {
+    auto answer = [&] {
       MutexLock lock(mu_);
       return gate_.answer(request, options_.clock->now());
     }();
     if (!answer.ok()) return refuse(call, answer.status(), reply);
     if (answer->challenge.empty() && !request.task.empty() && options_.heard) {
       options_.heard(request.task, request.incarnation);
+    }
+    if (!answer->shm_name.empty() && !call.peer_task.empty() && options_.shm_ticket) {
+      answer->your_task = call.peer_task;
+      answer->shm_ticket = options_.shm_ticket(call.peer_task);
     }
     reply({}, encode(*answer));
   }

@@ -20,6 +20,8 @@ struct TaskServiceOptions {
   Clock* clock = nullptr;  // outlives the service
   // Tasks prove their names to the transports: one that did not is not believed.
   bool certificates = false;
+  // With which a task, that has proved to be it, is believed so over shared memory; null: no ticket is wanted there.
+  std::function<std::string(const std::string& task)> shm_ticket;
   // A task of the cluster said that it lives.
   std::function<void(const std::string& task, std::uint64_t incarnation)> heard;
   // A call by which a client leases a session is held (true), or was (false), in pairs.

@@ -32,7 +32,7 @@ class WorkerInterface {
   virtual void cleanup_graph(CleanupGraphRequest request, const CallOptions& options, ReplyDone<EmptyMessage> done) = 0;
   virtual void cleanup_all(CleanupAllRequest request, const CallOptions& options, ReplyDone<EmptyMessage> done) = 0;
   virtual void recv_tensor(RecvTensorRequest request, const CallOptions& options, ReplyDone<RecvTensorReply> done) = 0;
-  // kUnimplemented: ask for each by itself. So do workers that are not Tutti's.
+  // methods::is_unknown: ask for each by itself. So say workers that are not Tutti's.
   virtual void recv_tensors(RecvTensorsRequest request, const CallOptions& options, ReplyDone<RecvTensorsReply> done);
 };
 

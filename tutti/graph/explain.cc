@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "tutti/core/rendezvous_key.h"
-#include "tutti/graph/partition.h"
+#include "tutti/graph/step_cut.h"
 
 namespace tutti {
 namespace {
@@ -57,8 +57,8 @@ class Explainer {
     for (const Node* node : whole.graph->nodes()) {
       reasons_[node->name()] = {node->assigned_device(), reason_text(*node, why[node->id()])};
     }
-    TUTTI_ASSIGN_OR_RETURN(const FunctionBody body, extract_subgraph(*whole.graph, signature_));
-    TUTTI_ASSIGN_OR_RETURN(const Partitioning parts, cut(body));
+    TUTTI_ASSIGN_OR_RETURN(FunctionBody body, extract_subgraph(*whole.graph, signature_));
+    TUTTI_ASSIGN_OR_RETURN(const Partitioning parts, cut(body, *whole.graph));
     describe_nodes(body, parts);
     describe_crossings(parts);
     return std::move(text_);
@@ -74,25 +74,29 @@ class Explainer {
     return options_.client_device.empty() ? options_.placement.devices.front().to_string() : options_.client_device;
   }
 
-  Result<Partitioning> cut(const FunctionBody& body) const {
+  Result<Partitioning> cut(FunctionBody& body, const Graph& placed) const {
     const PartitionOptions options{.part_of = [](const std::string& device) { return std::string(task_of(device)); },
                                    .incarnation_of = [](const std::string&) { return 0; },
                                    .client_device = client_device()};
-    return partition(body, options);
+    return cut_step(body, placed,
+                    {.partition = options, .place = [this](Graph& graph) { return place(graph, options_.placement); }});
   }
 
-  // The signature's own nodes: what the cut adds is told by the crossings.
+  // `node` of a part.
+  std::string why(const Node& node) const {
+    const auto reason = reasons_.find(node.name());
+    if (reason == reasons_.end()) return "from a function or a joined control edge";
+    return node.assigned_device() == reason->second.device ? reason->second.text : "kept with what it passes on";
+  }
+
+  // The signature's own nodes, those of its functions included: what the cut adds is told by the crossings.
   void describe_nodes(const FunctionBody& body, const Partitioning& parts) {
     std::map<std::string, std::vector<std::string>> lines;  // by device
     for (const Part& part : parts.parts) {
       for (const Node* node : part.graph->nodes()) {
-        const auto reason = reasons_.find(node->name());
-        if (reason == reasons_.end() || body.graph->find(node->name()) == nullptr) continue;
-        const std::string& device = node->assigned_device();
-        const bool moved = device != reason->second.device;
-        lines[device].push_back(str_cat("  ", printable(node->name()), "  ", node->op_name(), "  ",
-                                        moved ? std::string("kept with what it passes on") : reason->second.text,
-                                        "\n"));
+        if (body.graph->find(node->name()) == nullptr) continue;
+        lines[node->assigned_device()].push_back(
+            str_cat("  ", printable(node->name()), "  ", node->op_name(), "  ", why(*node), "\n"));
       }
       for (const Part::Terminal& feed : part.feeds) {
         lines[client_device()].push_back(

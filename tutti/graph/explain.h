@@ -16,8 +16,8 @@ struct ExplainOptions {
 };
 
 // Where each node that `signature` needs would run and why, and what would cross between each pair of tasks in a step:
-// tensors with their bytes, where shapes are known. `graph` stays as it is. Errors are those of place, extract_subgraph
-// and partition. The text is for people:
+// tensors with their bytes, where shapes are known. `graph` stays as it is. It is placed and cut as a master does it
+// (step_cut.h), and errors are the same. tutti/distributed/explain.h does it for a cluster. The text is for people:
 //
 //   /job:ps/replica:0/task:0/device:CPU:0: 2 nodes
 //     w  VarHandleOp  asks for /job:ps/task:0

@@ -7,6 +7,12 @@ namespace tutti {
 
 namespace {
 
+// Of a place in which nothing can be found; a pattern may well fit the name of a file where it means a directory.
+bool has_nothing(const Status& status) {
+  return status.code() == Code::kNotFound || status.code() == Code::kPermissionDenied ||
+         status.code() == Code::kFailedPrecondition;
+}
+
 bool has_wildcards(std::string_view text) { return text.find_first_of("*?[\\") != std::string_view::npos; }
 
 struct OneMatch {
@@ -74,8 +80,8 @@ bool glob_matches(std::string_view pattern, std::string_view name) {
   return p == pattern.size();
 }
 
-std::vector<std::string> glob(FileSystem& fs, std::string_view pattern) {
-  if (pattern.empty()) return {};
+Result<std::vector<std::string>> glob(FileSystem& fs, std::string_view pattern) {
+  if (pattern.empty()) return std::vector<std::string>();
   // Paths that fit the pattern so far, each ending in a slash or empty.
   std::vector<std::string> paths{""};
   const std::vector<std::string_view> parts = str_split(pattern, '/');
@@ -88,7 +94,8 @@ std::vector<std::string> glob(FileSystem& fs, std::string_view pattern) {
         continue;
       }
       const Result<std::vector<std::string>> names = fs.list(path.empty() ? "." : path);
-      if (!names.ok()) continue;
+      if (has_nothing(names.status())) continue;
+      TUTTI_RETURN_IF_ERROR(names.status());
       for (const std::string& name : *names) {
         if (glob_matches(parts[i], name)) next.push_back(path + name);
       }

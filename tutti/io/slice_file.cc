@@ -193,7 +193,7 @@ SliceFileReader::SliceFileReader(std::unique_ptr<Impl> impl) : impl_(std::move(i
 SliceFileReader::~SliceFileReader() = default;
 
 Result<std::unique_ptr<SliceFileReader>> SliceFileReader::open(FileSystem& fs, const std::string& pattern) {
-  const std::vector<std::string> paths = glob(fs, pattern);
+  TUTTI_ASSIGN_OR_RETURN(const std::vector<std::string> paths, glob(fs, pattern));
   if (paths.empty()) {
     return not_found("Unsuccessful TensorSliceReader constructor: Failed to find any matching files for ",
                      printable(pattern));

@@ -264,6 +264,7 @@ void add_fills(OpTable& ops) {
            .attrs = "T: type; Tidx: {int32, int64} = int32",
            .types = kFloats,
            .shape = lin_space_shape,
+           .no_gradient = true,
            .kernels = {TUTTI_CPU(kernel_from(cpu::lin_space))}});
 }
 

@@ -11,11 +11,12 @@ Result<std::unique_ptr<Kernel>> refuse_client_function(const KernelInit& init) {
                        "), which a server cannot reach: compute the value in the client and feed it");
 }
 
-void add_client_function(OpTable& ops, const char* name, const char* more_attrs, unsigned traits) {
+void add_client_function(OpTable& ops, const char* name, const char* more_attrs, unsigned traits, bool no_gradient) {
   ops.add({.name = name,
            .signature = "input: Tin -> output: Tout",
            .attrs = str_cat("token: string; ", more_attrs, "Tin: list(type) >= 0; Tout: list(type) >= 0"),
            .shape = shape::none,
+           .no_gradient = no_gradient,
            .traits = traits,
            .kernels = {TUTTI_CPU(refuse_client_function)}});
 }
@@ -23,9 +24,10 @@ void add_client_function(OpTable& ops, const char* name, const char* more_attrs,
 }  // namespace
 
 void register_client_function_ops(OpTable& ops) {
-  add_client_function(ops, "PyFunc", "", kStateful);
-  add_client_function(ops, "PyFuncStateless", "", 0);
-  add_client_function(ops, "EagerPyFunc", "is_async: bool = false; ", kStateful);
+  add_client_function(ops, "PyFunc", "", kStateful, true);
+  add_client_function(ops, "PyFuncStateless", "", 0, true);
+  // Its gradient is a function of the client, too.
+  add_client_function(ops, "EagerPyFunc", "is_async: bool = false; ", kStateful, false);
 }
 
 }  // namespace tutti

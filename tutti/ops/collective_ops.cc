@@ -1,8 +1,10 @@
-// Collective ops as TensorFlow's strategies write them. Groups of one work; larger ones are refused with a hint.
+// Collective ops as TensorFlow's strategies write them. Groups of one work; larger ones are refused with a hint, and so
+// are the forms that meet through a communicator.
 #include "tutti/ops/collective_ops.h"
 
 #include "tutti/graph/shape_inference.h"
 #include "tutti/kernels/cpu/lone_collectives.h"
+#include "tutti/ops/internal/row_parts.h"
 #include "tutti/ops/op_table.h"
 
 namespace tutti {
@@ -71,6 +73,39 @@ void register_keyed_by_inputs(OpTable& ops) {
                      cpu::lone_receive_kernel(GroupSizeFrom::kInput0)));
 }
 
+Result<std::unique_ptr<Kernel>> refuse_communicator(const KernelInit& init) {
+  return unimplemented(
+      init.op, " \"", printable(init.node),
+      "\": Tutti has no communicators, and no collectives between tasks or devices: place variables on parameter "
+      "servers (replica_device_setter) and let the replicas meet in SyncReplicasOptimizer instead");
+}
+
+Status assigned_shape(ShapeContext& c) {
+  c.set_output(0, PartialShape::scalar());
+  c.set_output(1, PartialShape::scalar());
+  return {};
+}
+
+// A graph may hold them; running one is refused.
+void register_communicators(OpTable& ops) {
+  const std::string met = "input: T, communicator: resource, group_assignment: int32 -> data: T";
+  const std::string reduction = "reduction: {'Min', 'Max', 'Mul', 'Add'}; ", timeout = "timeout_seconds: float = 0.0";
+  const auto add = [&](const char* name, const std::string& signature, const std::string& attrs, ShapeFn shape) {
+    ops.add(collective(name, signature, attrs, std::move(shape), refuse_communicator));
+  };
+  add("CollectiveInitializeCommunicator", "group_key: int32, rank: int32, group_size: int32 -> communicator: resource",
+      kHints, shape::scalar);
+  add("CollectiveReduceV3", met, kReduced + reduction + timeout, shape::unchanged);
+  add("CollectiveAllToAllV3", met, kReduced + timeout, shape::unchanged);
+  add("CollectiveAssignGroupV2",
+      "group_assignment: int32, device_index: int32, base_key: int32 -> group_size: int32, group_key: int32", "",
+      assigned_shape);
+  OpRow permute = collective("CollectivePermute", "input: T, source_target_pairs: int32 -> output: T", "T: type",
+                             shape::unchanged, refuse_communicator);
+  permute.types = kNumbers | internal::kQuantised;
+  ops.add(std::move(permute));
+}
+
 void register_nccl(OpTable& ops) {
   const std::string reduction = "reduction: {'min', 'max', 'prod', 'sum'}; ";
   ops.add(collective("NcclAllReduce", "input: T -> data: T",
@@ -87,6 +122,7 @@ void register_nccl(OpTable& ops) {
 void register_collective_ops(OpTable& ops) {
   register_keyed_by_attrs(ops);
   register_keyed_by_inputs(ops);
+  register_communicators(ops);
   register_nccl(ops);
 }
 

@@ -32,7 +32,8 @@ struct WhileOptions {
 };
 
 // Variables start as `initial`; while `cond_fn` of them (one value) is true, they become what `body_fn` of them
-// returns. The results are the variables at the end.
+// returns. The results are the variables at the end. Gradients of tables that the body reads rows of are dense, unlike
+// those through `cond`, `case_` and `call`.
 std::vector<Output> while_loop(const std::vector<Output>& initial, const BodyFn& cond_fn, const BodyFn& body_fn,
                                const WhileOptions& options = {});
 

@@ -247,13 +247,18 @@ void add_list_users(OpTable& ops) {
            .kernels = {TUTTI_CPU(kernel_from(cpu::tensor_list_element_shape))}});
 }
 
-OpRow array_row(std::string name, std::string signature, std::string attrs, KernelFactory kernel,
-                GradFn grad = nullptr) {
+Status array_concat_shape(ShapeContext& c) {
+  c.set_output(1, {kUnknownDim});  // the lengths
+  return {};
+}
+
+OpRow array_row(std::string name, std::string signature, std::string attrs, KernelFactory kernel, GradFn grad = nullptr,
+                ShapeFn shape = shape::none) {
   const bool no_gradient = !grad;
   return {.name = std::move(name),
           .signature = std::move(signature),
           .attrs = std::move(attrs),
-          .shape = shape::none,
+          .shape = std::move(shape),
           .grad = std::move(grad),
           .no_gradient = no_gradient,
           .traits = kStateful,
@@ -284,12 +289,12 @@ void add_tensor_arrays(OpTable& ops) {
                     kernel_from(cpu::tensor_array_scatter), array_scatter_grad));
   ops.add(array_row("TensorArrayConcatV3", "handle: resource, flow_in: float -> value: dtype, lengths: int64",
                     "dtype: type; element_shape_except0: shape = unknown", cpu::tensor_array_concat_kernel(),
-                    array_concat_grad));
+                    array_concat_grad, array_concat_shape));
   ops.add(array_row("TensorArraySplitV3",
                     "handle: resource, value: T, lengths: int64, flow_in: float -> flow_out: float", "T: type",
                     kernel_from(cpu::tensor_array_split), array_split_grad));
   ops.add(array_row("TensorArraySizeV3", "handle: resource, flow_in: float -> size: int32", "",
-                    kernel_from(cpu::tensor_array_size)));
+                    kernel_from(cpu::tensor_array_size), nullptr, shape::scalar));
   ops.add(array_row("TensorArrayCloseV3", "handle: resource ->", "", kernel_from(cpu::tensor_array_close)));
 }
 

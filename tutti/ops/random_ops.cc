@@ -34,6 +34,7 @@ void register_random_ops(OpTable& ops) {
            .signature = "value: T -> output: T",
            .attrs = "seed: int = 0; seed2: int = 0; T: type",
            .shape = shape::unchanged,
+           .no_gradient = true,
            .traits = kStateful,
            .kernels = {TUTTI_CPU(cpu::random_shuffle_kernel())}});
 }

@@ -62,8 +62,11 @@ Status lstm_sequence_shape(ShapeContext& c) {
 }
 
 Status lstm_sequence_grad_shape(ShapeContext& c) {
-  TUTTI_RETURN_IF_ERROR(c.with_rank(1, 3).status());
-  for (int i = 0; i < c.num_outputs(); ++i) c.set_output(i, c.input(i + 1));
+  constexpr int kRanks[] = {3, 2, 2, 2, 1, 1, 1, 1};  // x, cs_prev, h_prev, w, wci, wcf, wco, b
+  for (int i = 0; i < c.num_outputs(); ++i) {
+    TUTTI_ASSIGN_OR_RETURN(PartialShape input, c.with_rank(i + 1, kRanks[i]));
+    c.set_output(i, std::move(input));
+  }
   return {};
 }
 

@@ -75,7 +75,13 @@ Status fill_rows_grad_shape(ShapeContext& c) {
 
 Status sparse_concat_shape(ShapeContext& c) {
   const int parts = static_cast<int>(c.attr<std::int64_t>("N"));
-  return set_sparse(c, 0, kUnknownDim, known_rank(c, 0, 2 * parts));
+  std::int64_t rows = 0;
+  for (int i = 0; i < parts && rows != kUnknownDim; ++i) {
+    const PartialShape& indices = c.input(i);
+    const bool known = indices.rank() == 2 && indices.dim(0) != kUnknownDim;
+    if (!known || __builtin_add_overflow(rows, indices.dim(0), &rows)) rows = kUnknownDim;
+  }
+  return set_sparse(c, 0, rows, known_rank(c, 0, 2 * parts));
 }
 
 Status sparse_split_shape(ShapeContext& c) {

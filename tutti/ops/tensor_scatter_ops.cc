@@ -48,20 +48,23 @@ void tensor_scatter_extremum_grad(GradContext& g) {
 }  // namespace
 
 void add_tensor_scatter_ops(OpTable& ops) {
-  const auto add = [&](const std::string& name, std::optional<cpu::BinaryOp> combine, GradFn grad) {
-    ops.add(
-        {.name = name,
-         .signature = "tensor: T, indices: Tindices, updates: T -> output: T",
-         .attrs = combine ? "T: type; Tindices: {int32, int64}" : "T: type; Tindices: {int16, int32, int64, uint16}",
-         .shape = tensor_scatter_shape,
-         .grad = std::move(grad),
-         .kernels = {TUTTI_CPU(cpu::tensor_scatter_kernel(combine), kIndexTypes, "Tindices")}});
+  const auto add = [&](const std::string& name, const std::string& index_types, KernelEntry kernel, GradFn grad) {
+    ops.add({.name = name,
+             .signature = "tensor: T, indices: Tindices, updates: T -> output: T",
+             .attrs = "T: type; Tindices: " + index_types,
+             .shape = tensor_scatter_shape,
+             .grad = std::move(grad),
+             .kernels = {std::move(kernel)}});
   };
-  add("TensorScatterUpdate", std::nullopt, tensor_scatter_update_grad);
-  add("TensorScatterAdd", cpu::BinaryOp::kAdd, tensor_scatter_sum_grad(false));
-  add("TensorScatterSub", cpu::BinaryOp::kSub, tensor_scatter_sum_grad(true));
-  add("TensorScatterMin", cpu::BinaryOp::kMinimum, tensor_scatter_extremum_grad);
-  add("TensorScatterMax", cpu::BinaryOp::kMaximum, tensor_scatter_extremum_grad);
+  add("TensorScatterUpdate", "{int16, int32, int64, uint16}",
+      TUTTI_CPU(cpu::tensor_scatter_kernel(std::nullopt), kIndexTypes, "Tindices"), tensor_scatter_update_grad);
+  const auto add_combining = [&](const std::string& name, cpu::BinaryOp combine, DTypeSet types, GradFn grad) {
+    add(name, "{int32, int64}", TUTTI_CPU(cpu::tensor_scatter_kernel(combine), types), std::move(grad));
+  };
+  add_combining("TensorScatterAdd", cpu::BinaryOp::kAdd, kNumbers, tensor_scatter_sum_grad(false));
+  add_combining("TensorScatterSub", cpu::BinaryOp::kSub, kNumbers, tensor_scatter_sum_grad(true));
+  add_combining("TensorScatterMin", cpu::BinaryOp::kMinimum, kReals, tensor_scatter_extremum_grad);
+  add_combining("TensorScatterMax", cpu::BinaryOp::kMaximum, kReals, tensor_scatter_extremum_grad);
 }
 
 }  // namespace tutti::internal

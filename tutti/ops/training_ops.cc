@@ -68,6 +68,8 @@ void add_row(OpTable& ops, const Optimiser& optimiser, const std::string& prefix
   std::string attrs = "T: type; use_locking: bool = false";
   if (letters.find('i') != std::string::npos) attrs += "; Tindices: {int32, int64}";
   if (!optimiser.attrs.empty()) attrs += "; " + optimiser.attrs;
+  const bool of_complex = cpu::find_update(optimiser.rule, DType::kComplex128, false) != nullptr;
+  const DTypeSet types = of_complex ? kFloats | kComplexes : kFloats;
   ops.add({.name = prefix + optimiser.name,
            .signature = signature_of(optimiser.inputs, resource),
            .attrs = attrs,
@@ -75,7 +77,7 @@ void add_row(OpTable& ops, const Optimiser& optimiser, const std::string& prefix
            .shape = update_shape(letters, resource),
            .no_gradient = true,
            .traits = kStateful,
-           .kernels = {TUTTI_CPU(cpu::apply_kernel(optimiser.rule, letters), kFloats)}});
+           .kernels = {TUTTI_CPU(cpu::apply_kernel(optimiser.rule, letters), types)}});
 }
 
 std::vector<Optimiser> dense_optimisers() {

@@ -266,7 +266,8 @@ void add_resource_updates(OpTable& ops) {
              .shape = check_variable_value,
              .no_gradient = true,
              .traits = kStateful,
-             .kernels = {TUTTI_CPU(kernel_from(subtract ? cpu::assign_sub_variable : cpu::assign_add_variable))}});
+             .kernels = {TUTTI_CPU(kernel_from(subtract ? cpu::assign_sub_variable : cpu::assign_add_variable),
+                                   kNumbers, "dtype")}});
   }
   ops.add({.name = "ResourceCountUpTo",
            .signature = "resource: resource -> output: T",

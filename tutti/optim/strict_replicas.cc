@@ -40,8 +40,8 @@ StrictReplicas::StrictReplicas(Graph& graph, Optimizer& optimizer, StrictReplica
       claim_(local_variable(graph, *no_op(graph), no_claim(), "strict_rep_claim")) {}
 
 Node* StrictReplicas::next_shard(Output finished) {
-  return add_op(finished.graph(), "TuttiNextShard", {board_->output(), finished}, {{"worker", options_.worker}},
-                "next_shard");
+  return add_op(finished.graph(), "TuttiNextShard", {board_->output(), finished, threads_},
+                {{"worker", options_.worker}}, "next_shard");
 }
 
 Node* StrictReplicas::hold(Output claim, const std::string& name) {
@@ -56,6 +56,10 @@ ReplicaSync::Nodes StrictReplicas::build(const std::vector<GradientAndVariable>&
   nodes.ready_for_local_init = report_uninitialized(graph, global_variables(graph));
 
   ScopeGuard scope = graph.name_scope(options_.name);
+  {
+    ScopeGuard here = graph.colocate_with(*claim_.handle().node);
+    threads_ = add_op(graph, "TuttiTeamSize", {}, {}, "threads")->output();
+  }
   const std::string& home = device_of(global_step);
   // The step whose gradients the chief takes, or starts with: one value for all accumulators.
   const Output step = read_step(global_step);

@@ -26,7 +26,8 @@ struct StrictReplicasOptions {
 // Every global step consists of num_shards shards. Each is computed by some worker, counts exactly once whoever
 // computes it and however often, and the gradients are summed in the order of shards; nothing is dropped
 // (docs/design/0009-strict-replicas.md). The gradient of a shard must not depend on who computes it: batches and random
-// numbers are chosen by claim(), and workers have the same threads for one kernel.
+// numbers are chosen by claim(), and workers have the same number of threads for one kernel, which the board of shards
+// sees to: a worker with another one gets kFailedPrecondition.
 //
 // A worker always holds a claim: local_step_init (the chief's: chief_init) gets the first, waiting for the chief to
 // begin, and `train` computes its shard and then gets the next, waiting for the step that follows where all shards of
@@ -66,6 +67,7 @@ class StrictReplicas : public ReplicaSync {
   const StrictReplicasOptions options_;
   const Var claim_;
   Node* board_ = nullptr;
+  Output threads_;  // of this worker, for one kernel
   Output next_claim_;
 };
 

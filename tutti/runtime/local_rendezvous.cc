@@ -52,7 +52,8 @@ Status LocalRendezvous::send(const std::string& key, Tensor value, bool dead) {
       waiting_bytes_ += bytes;
       if (waiting_bytes_ > limit_bytes_) {
         overflow = resource_exhausted("sending \"", printable(key), "\": ", waiting_bytes_,
-                                      " bytes wait to be received, more than the limit of ", limit_bytes_);
+                                      " bytes wait to be received, more than the limit of ", limit_bytes_,
+                                      " (of a server: --max-step-bytes)");
       } else {
         sent_[key].push_back({std::move(value), bytes, dead});
       }

@@ -71,7 +71,7 @@ class LocalSession::Impl {
   Result<CallableId> make_callable(const Signature& signature);
   void run_callable(CallableId id, std::vector<Tensor> feeds, const RunOptions& options, Done done);
   Status release_callable(CallableId id);
-  Result<std::string> partial_run_setup(const Signature& signature);
+  Result<std::string> partial_run_setup(const Signature& signature, const RunOptions& options);
   Result<std::vector<Tensor>> partial_run(const std::string& handle, const Feeds& feeds,
                                           const std::vector<TensorName>& fetches);
   Status extend(std::string_view graph_def);
@@ -162,6 +162,12 @@ void LocalSession::Impl::run_callable(CallableId id, std::vector<Tensor> feeds, 
   if (!checked.ok()) return done(std::move(checked), {});
   Result<std::shared_ptr<LocalStep>> step = begin_step(options);
   if (!step.ok()) return done(step.status(), {});
+  if (options.metadata != nullptr) {
+    options.metadata->partition_graphs.clear();
+    if (options.partition_graphs) {
+      options.metadata->partition_graphs.push_back(export_graph_def(callable->executable->graph()));
+    }
+  }
   (*step)->start(callable->executable, std::move(feeds), runtime_->pool(),
                  [this, done = std::move(done)](LocalStep& ended, Status status, std::vector<Tensor> results) {
                    arenas_.give_back(ended.detach());
@@ -176,7 +182,7 @@ Status LocalSession::Impl::release_callable(CallableId id) {
   return {};
 }
 
-Result<std::string> LocalSession::Impl::partial_run_setup(const Signature& signature) {
+Result<std::string> LocalSession::Impl::partial_run_setup(const Signature& signature, const RunOptions& options) {
   std::shared_ptr<const Executable> executable;
   std::unique_ptr<internal::PartialRun> partial;
   {
@@ -185,7 +191,7 @@ Result<std::string> LocalSession::Impl::partial_run_setup(const Signature& signa
     TUTTI_ASSIGN_OR_RETURN(partial, internal::PartialRun::create(signature, body, runtime_->devices()[0].to_string()));
     TUTTI_ASSIGN_OR_RETURN(executable, compiler_.compile_body(std::move(body), passes_));
   }
-  TUTTI_ASSIGN_OR_RETURN(std::shared_ptr<LocalStep> step, begin_step({}));
+  TUTTI_ASSIGN_OR_RETURN(std::shared_ptr<LocalStep> step, begin_step(options));
   std::shared_ptr<internal::PartialRun> shared = std::move(partial);
   const std::string handle = str_cat("partial_run_", step->step_id);
   {
@@ -264,8 +270,8 @@ void LocalSession::run_callable_async(CallableId callable, std::vector<Tensor> f
   impl_->run_callable(callable, std::move(feeds), options, std::move(done));
 }
 Status LocalSession::release_callable(CallableId callable) { return impl_->release_callable(callable); }
-Result<std::string> LocalSession::partial_run_setup(const Signature& signature) {
-  return impl_->partial_run_setup(signature);
+Result<std::string> LocalSession::partial_run_setup(const Signature& signature, const RunOptions& options) {
+  return impl_->partial_run_setup(signature, options);
 }
 Result<std::vector<Tensor>> LocalSession::partial_run(const std::string& handle, const Feeds& feeds,
                                                       const std::vector<TensorName>& fetches) {

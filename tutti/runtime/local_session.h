@@ -37,7 +37,8 @@ class LocalSession : public Session {
   void run_callable_async(CallableId callable, std::vector<Tensor> feeds, const RunOptions& options,
                           Done done) override;
   Status release_callable(CallableId callable) override;
-  Result<std::string> partial_run_setup(const Signature& signature) override;
+  using Session::partial_run_setup;
+  Result<std::string> partial_run_setup(const Signature& signature, const RunOptions& options) override;
   Result<std::vector<Tensor>> partial_run(const std::string& handle, const Feeds& feeds,
                                           const std::vector<TensorName>& fetches) override;
   Status extend(std::string_view graph_def) override;

@@ -46,8 +46,10 @@ std::vector<Tensor> Session::run(const Feeds& feeds, const std::vector<TensorNam
 
 Result<std::vector<Tensor>> Session::try_run(const Feeds& feeds, const std::vector<TensorName>& fetches,
                                              const std::vector<NodeName>& targets, const RunOptions& options) {
-  TUTTI_ASSIGN_OR_RETURN(const CallableId callable, callable_for(feeds, fetches, targets));
-  return run_callable(callable, values_of(feeds), options);
+  TUTTI_ASSIGN_OR_RETURN(Known* const known, callable_for(feeds, fetches, targets));
+  Result<std::vector<Tensor>> values = run_callable(known->callable, values_of(feeds), options);
+  count_out(*known);
+  return values;
 }
 
 Result<std::vector<Tensor>> Session::run_callable(CallableId callable, std::vector<Tensor> feeds,
@@ -59,13 +61,17 @@ Result<std::vector<Tensor>> Session::run_callable(CallableId callable, std::vect
 
 void Session::run_async(const Feeds& feeds, const std::vector<TensorName>& fetches,
                         const std::vector<NodeName>& targets, const RunOptions& options, Done done) {
-  Result<CallableId> callable = callable_for(feeds, fetches, targets);
-  if (!callable.ok()) return done(callable.status(), {});
-  run_callable_async(*callable, values_of(feeds), options, std::move(done));
+  Result<Known*> known = callable_for(feeds, fetches, targets);
+  if (!known.ok()) return done(known.status(), {});
+  run_callable_async((*known)->callable, values_of(feeds), options,
+                     [this, known = *known, done = std::move(done)](Status status, std::vector<Tensor> values) {
+                       count_out(*known);
+                       done(std::move(status), std::move(values));
+                     });
 }
 
-Result<Session::CallableId> Session::callable_for(const Feeds& feeds, const std::vector<TensorName>& fetches,
-                                                  const std::vector<NodeName>& targets) {
+Result<Session::Known*> Session::callable_for(const Feeds& feeds, const std::vector<TensorName>& fetches,
+                                              const std::vector<NodeName>& targets) {
   // Names may hold any byte, so each is preceded by its length.
   std::string key;
   auto append = [&key](const std::string& name) {
@@ -81,16 +87,50 @@ Result<Session::CallableId> Session::callable_for(const Feeds& feeds, const std:
   {
     MutexLock lock(signatures_mu_);
     auto it = signatures_.find(key);
-    if (it != signatures_.end()) return it->second;
+    if (it != signatures_.end()) {
+      Known& known = it->second;
+      ++known.runs;
+      by_use_.splice(by_use_.begin(), by_use_, known.last_used);
+      return &known;
+    }
   }
   Signature signature;
   for (const auto& [name, value] : feeds) signature.feeds.push_back(name.str());
   for (const TensorName& name : fetches) signature.fetches.push_back(name.str());
   for (const NodeName& name : targets) signature.targets.push_back(name.str());
   TUTTI_ASSIGN_OR_RETURN(CallableId callable, make_callable(signature));
+  return add_known(std::move(key), callable);
+}
+
+Session::Known* Session::add_known(std::string key, CallableId callable) {
+  Known* known = nullptr;
+  std::vector<CallableId> unused;
+  {
+    MutexLock lock(signatures_mu_);
+    const auto [it, is_new] = signatures_.try_emplace(std::move(key));
+    known = &it->second;
+    ++known->runs;
+    if (is_new) {
+      known->callable = callable;
+      known->last_used = by_use_.insert(by_use_.begin(), &it->first);
+    } else {  // another thread has compiled it at the same time
+      unused.push_back(callable);
+    }
+    for (auto oldest = by_use_.end(); signatures_.size() > kMaxSignatures && oldest != by_use_.begin();) {
+      const auto found = signatures_.find(**--oldest);
+      if (found->second.runs > 0) continue;
+      unused.push_back(found->second.callable);
+      oldest = by_use_.erase(oldest);
+      signatures_.erase(found);
+    }
+  }
+  for (const CallableId one : unused) static_cast<void>(release_callable(one));
+  return known;
+}
+
+void Session::count_out(Known& known) {
   MutexLock lock(signatures_mu_);
-  // Where two threads compiled the same signature at once, one of the two callables stays unused.
-  return signatures_.emplace(std::move(key), callable).first->second;
+  --known.runs;
 }
 
 }  // namespace tutti

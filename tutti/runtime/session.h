@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <functional>
+#include <list>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -49,6 +50,8 @@ using Feeds = std::vector<std::pair<TensorName, Tensor>>;
 
 struct RunMetadata {
   StepStats step_stats;
+  // GraphDefs: what each task ran, where RunOptions::partition_graphs asked for it.
+  std::vector<std::string> partition_graphs;
 };
 
 struct RunOptions {
@@ -58,6 +61,8 @@ struct RunOptions {
   Cancellation* cancellation = nullptr;
   // Where to put what the step did; null: not recorded. Must outlive the run.
   RunMetadata* metadata = nullptr;
+  // Put the graphs that the tasks ran there too.
+  bool partition_graphs = false;
 };
 
 // Runs parts of a graph. Thread-safe: any number of runs at a time.
@@ -92,8 +97,11 @@ class Session {
   virtual Status release_callable(CallableId callable) = 0;
 
   // A step in several calls: names every feed and fetch of all of them; each is then given or taken once. The call
-  // that gives or takes the last of them waits for the targets too and gives the step's status.
-  virtual Result<std::string> partial_run_setup(const Signature& signature) = 0;
+  // that gives or takes the last of them waits for the targets too and gives the step's status. `options` hold from
+  // here to that call, their time limit too. On a cluster they end a call that waits, and with it the step; between
+  // calls nothing ends there, and there is no metadata.
+  virtual Result<std::string> partial_run_setup(const Signature& signature, const RunOptions& options) = 0;
+  Result<std::string> partial_run_setup(const Signature& signature) { return partial_run_setup(signature, {}); }
   virtual Result<std::vector<Tensor>> partial_run(const std::string& handle, const Feeds& feeds,
                                                   const std::vector<TensorName>& fetches) = 0;
 
@@ -104,11 +112,24 @@ class Session {
   virtual Status close() = 0;
 
  private:
-  Result<CallableId> callable_for(const Feeds& feeds, const std::vector<TensorName>& fetches,
-                                  const std::vector<NodeName>& targets);
+  // That run() keeps compiled. Programs have a few dozen; one that adds nodes in its loop and runs them has a new one
+  // each time, and would fill the memory without a limit.
+  static constexpr std::size_t kMaxSignatures = 1024;
+  struct Known {
+    CallableId callable = 0;
+    int runs = 0;                                       // that go on: it is not released meanwhile
+    std::list<const std::string*>::iterator last_used;  // in by_use_
+  };
+  // Counts a run in.
+  Result<Known*> callable_for(const Feeds& feeds, const std::vector<TensorName>& fetches,
+                              const std::vector<NodeName>& targets);
+  Known* add_known(std::string key, CallableId callable);
+  void count_out(Known& known);
+
   // A graph only grows, so what a signature needs never changes.
   Mutex signatures_mu_;
-  std::unordered_map<std::string, CallableId> signatures_ TUTTI_GUARDED_BY(signatures_mu_);
+  std::unordered_map<std::string, Known> signatures_ TUTTI_GUARDED_BY(signatures_mu_);
+  std::list<const std::string*> by_use_ TUTTI_GUARDED_BY(signatures_mu_);  // keys of signatures_, the last used first
 };
 
 }  // namespace tutti

@@ -12,8 +12,8 @@
 namespace tutti {
 
 struct GradientCounts {
-  std::int64_t applied = 0;
-  std::int64_t stale = 0;    // dropped: computed for a step that was over
+  std::int64_t applied = 0;  // taken for an update; strict replicas' that still wait for theirs are in no count
+  std::int64_t stale = 0;    // dropped: computed for a step that was over, or that was begun anew
   std::int64_t retried = 0;  // of a shard that was there already: strict replicas only
 
   GradientCounts& operator+=(const GradientCounts& other);

@@ -45,7 +45,10 @@ class MonitoredSession::Impl {
     check_open();
     while (true) {
       try {
-        if (live_ == nullptr) make_live();
+        if (live_ == nullptr) {
+          last_run_ = LastRun::kFailed;  // also when no session comes
+          make_live();
+        }
         if (stop_requested_) throw_error(failed_precondition("Run called even after should_stop requested."));
         last_run_ = LastRun::kFailed;  // until it is known that it did not
         auto value = step(*live_);
@@ -243,7 +246,16 @@ bool MonitoredSession::Impl::should_stop() {
 }
 
 void MonitoredSession::Impl::end_hooks() {
-  if (live_ == nullptr) return;  // lost in the last step: there is nothing to end with
+  if (live_ == nullptr) {
+    // Lost. The run that could not get another has told why, and a second long wait would tell nothing new.
+    if (last_run_ == LastRun::kFailed) {
+      throw_error(
+          failed_precondition("Hooks have not ended, so nothing was saved: the session was lost, and no other "
+                              "could be made",
+                              failure_.ok() ? "" : ": ", failure_.ok() ? "" : failure_.to_string()));
+    }
+    make_live();
+  }
   // Each gets its end, whatever another's does: one saves, another lets the other workers go.
   Status first;
   for (const Hook& hook : options_.hooks) {

@@ -53,7 +53,8 @@ class StepContext {
 //             queue runners start; hooks learn of the session
 //   run       hooks before, the step, hooks after. kAborted and kUnavailable, from the step or a hook: the session is
 //             closed, another is created, hooks learn of it, and the step runs again
-//   close     hooks end; threads stop and are waited for; the session is closed
+//   close     hooks end, in a new session when the last one was lost; threads stop and are waited for; the session is
+//             closed
 //
 // From being made to close the graph must not grow. One thread at a time; threads of queue runners and hooks go through
 // the coordinator that hooks get. Everything throws Error.
@@ -90,7 +91,8 @@ class MonitoredSession {
   bool should_stop();
   // Runs `body` until should_stop(), or until it throws kOutOfRange, and closes: a whole training loop.
   void loop(const std::function<void()>& body);
-  // Throws what hooks and threads threw; the session is closed all the same. kFailedPrecondition the second time.
+  // Throws what hooks and threads threw; the session is closed all the same. kFailedPrecondition the second time, and
+  // when hooks could not end, because the session was lost and the last run got no other.
   void close();
 
   bool closed() const;

@@ -89,6 +89,7 @@ MonitoredTrainingSessionOptions RunConfig::session_options(Graph& graph) const {
   saver.keep_checkpoint_every_n_hours = keep_checkpoint_every_n_hours;
   saver.sharded = true;
   saver.allow_empty = true;
+  saver.save_in_background = save_in_background;
   options.scaffold = std::make_shared<Scaffold>();
   options.scaffold->saver = internal::saver_in(environment, graph, saver);
   options.environment = environment;

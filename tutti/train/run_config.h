@@ -20,6 +20,7 @@ struct RunConfig {
   std::optional<std::int64_t> save_checkpoints_steps = std::nullopt;
   int keep_checkpoint_max = 5;  // 0: all
   double keep_checkpoint_every_n_hours = 10000;
+  bool save_in_background = true;  // checkpoints are written while training goes on
   std::int64_t log_step_count_steps = 100;
   double session_creation_timeout_secs = 7200;
   double stop_grace_period_secs = 120;

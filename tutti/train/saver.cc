@@ -111,6 +111,7 @@ class Saver::Impl {
                            const SaveOptions& options);
   Status restore(Session& session, const std::string& path, const RunOptions& options);
   Status wait();
+  Status take_background_error();
   Status close();
   std::string meta_graph() const;
 
@@ -227,6 +228,11 @@ Status Saver::Impl::wait() {
   return std::exchange(background_error_, {});
 }
 
+Status Saver::Impl::take_background_error() {
+  MutexLock lock(mu_);
+  return std::exchange(background_error_, {});
+}
+
 Status Saver::Impl::close() {
   closed_ = true;
   return wait();
@@ -301,6 +307,7 @@ Status Saver::try_restore(Session& session, const std::string& path, const RunOp
 }
 void Saver::wait() { throw_if_error(try_wait()); }
 Status Saver::try_wait() { return impl_->wait(); }
+Status Saver::take_background_error() { return impl_->take_background_error(); }
 void Saver::close() { throw_if_error(impl_->close()); }
 
 std::vector<std::string> Saver::last_checkpoints() const {

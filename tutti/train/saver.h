@@ -118,6 +118,8 @@ class Saver {
   // Waits until nothing is written in the background.
   void wait();
   Status try_wait();
+  // What the last save in the background failed with, without a wait: OK while it is being written. It is told once.
+  Status take_background_error();
   // The same, for good: later saves fail.
   void close();
 

@@ -31,7 +31,7 @@ struct Scaffold {
   // Default: saves all variables, each task its own.
   std::shared_ptr<Saver> saver = nullptr;
   // Whether that one writes while training goes on (SaverOptions::save_in_background).
-  bool save_in_background = false;
+  bool save_in_background = true;
 
   // Makes what is missing, or takes it from the graph's collection of that name ("init_op", "ready_op", ...), where
   // what is made goes too. Throws kInvalidArgument when a collection has several. Again: no effect.

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <future>
 #include <vector>
 
 #include "tutti/core/cancellation.h"
@@ -40,7 +41,12 @@ class SyncReplicasHook::Applying {
  public:
   Applying(std::string apply, std::string interrupt) : apply_(std::move(apply)), interrupt_(std::move(interrupt)) {}
 
+  // Ended when this has returned or thrown.
   void run(Session& session, Coordinator& coordinator) {
+    struct AtEnd {
+      std::promise<void>& over;
+      ~AtEnd() { over.set_value(); }
+    } at_end{over_};
     RunOptions options;
     options.cancellation = &cancellation_;
     while (!ended_ && !coordinator.should_stop()) {
@@ -60,9 +66,14 @@ class SyncReplicasHook::Applying {
     cancellation_.cancel(cancelled("synchronous replicas stop"));
   }
 
+  // Until no update is under way any more, or for so long.
+  void wait_for_end() { ended_for_good_.wait_for(kStopTimeout); }
+
  private:
   const std::string apply_;
   const std::string interrupt_;
+  std::promise<void> over_;
+  const std::future<void> ended_for_good_ = over_.get_future();
   std::atomic<bool> ended_{false};
   Cancellation cancellation_;
 };
@@ -133,6 +144,7 @@ void SyncReplicasHook::failed(Session& session, const Status& error) {
 void SyncReplicasHook::end(Session& session) {
   if (!applying_) return;
   applying_->stop(session);
+  applying_->wait_for_end();
   session.run({cancel_});
 }
 

@@ -15,12 +15,12 @@ class ChiefNotice;
 
 // For SyncReplicas and StrictReplicas. On every new session: checks that global variables have values, initialises this
 // worker's step, and where the replicas have one starts its presence; on the chief moreover puts the first tokens and
-// starts the thread that applies gradients. That thread ends with the session; when training ends, too, the workers
-// that wait are told so with kOutOfRange. (TensorFlow's chief tells them also when it only recovers, and waits for the
-// thread until its grace period is over.) When the chief fails, their steps end with kCancelled within seconds, naming
-// the chief and its error. (TensorFlow's workers see the end of training then.) A worker that comes after that ends so
-// within minutes, unless a chief has come by then: jobs are started again. One that comes after the end of training has
-// a session that should stop at once.
+// starts the thread that applies gradients. That thread ends with the session; when training ends, too: hooks that end
+// after this one find variables that nobody changes any more, and the workers that wait are told with kOutOfRange.
+// (TensorFlow's chief tells them also when it only recovers, and waits for the thread until its grace period is over.)
+// When the chief fails, their steps end with kCancelled within seconds, naming the chief and its error. (TensorFlow's
+// workers see the end of training then.) A worker that comes after that ends so within minutes, unless a chief has come
+// by then: jobs are started again. One that comes after the end of training has a session that should stop at once.
 class SyncReplicasHook : public SessionRunHook {
  public:
   // `sync` must outlive begin(). `num_tokens`: as ReplicaSync::init_tokens has it.

@@ -145,6 +145,27 @@ TEST(AbuseOfConnections, ALostConnectionCancelsItsCalls) {
   EXPECT_EQ(told.get_future().wait_for(kPatience), std::future_status::ready);
 }
 
+TEST(AbuseOfConnections, WhoTakesTooLongToGreetIsHungUpOn) {
+  FunctionHandler handler = echo_handler();
+  GrpcServerOptions options = local_options();
+  options.limits.handshake = std::chrono::milliseconds(500);
+  auto server = start_server(handler, options);
+  RawConnection silent(server->port());
+  RawConnection half(server->port());
+  ASSERT_TRUE(half.send(http2_hello().substr(0, 10)));
+  // Never silent, and never done in time: half a second for 30 bytes, of which one comes each 50 ms.
+  RawConnection slow(server->port());
+  for (const char byte : http2_hello().substr(0, 30)) {
+    if (!slow.send({&byte, 1})) break;
+    slow.receive(1, 50);
+  }
+  EXPECT_TRUE(silent.wait_closed());
+  EXPECT_TRUE(half.wait_closed());
+  EXPECT_TRUE(slow.wait_closed());
+  GrpcClient client({});
+  EXPECT_TRUE(call(*client.channel(address_of(*server)), Payload("x")).status.ok());
+}
+
 // Takes as long as the server's patience.
 TEST(AbuseOfConnections, SilentPeersAreHungUpOn) {
   if (std::getenv("TUTTI_STRESS") == nullptr) GTEST_SKIP() << "takes 40 s; set TUTTI_STRESS";
@@ -206,6 +227,33 @@ TEST(Limits, CallsOfOneConnection) {
   ASSERT_TRUE(handler.wait_for_calls(5)) << "another connection has its own limit";
   handler.answer_all();
   for (PendingAnswer& answer : answers) EXPECT_TRUE(answer.wait().status.ok());
+}
+
+TEST(Limits, CallsOfOneHostInASecond) {
+  std::atomic<int> handled{0};
+  FunctionHandler handler([&](const IncomingCall&, const CallHandler::Reply& reply) {
+    ++handled;
+    reply({}, {});
+  });
+  GrpcServerOptions options = local_options();
+  options.limits.calls_per_second = 1;
+  auto server = start_server(handler, options);
+  GrpcClient client({});
+  auto channel = client.channel(address_of(*server));
+  std::vector<PendingAnswer> answers;
+  for (int i = 0; i < 50; ++i) answers.push_back(begin_call(*channel, Payload("x")));
+  int refused = 0;
+  for (PendingAnswer& answer : answers) {
+    const Status status = answer.wait().status;
+    if (status.ok()) continue;
+    ++refused;
+    EXPECT_EQ(status.code(), Code::kResourceExhausted) << status.to_string();
+    EXPECT_NE(status.message().find("host ipv4:127.0.0.1: more than 1 calls a second (--max-calls-per-second)"),
+              std::string::npos)
+        << status.to_string();
+  }
+  EXPECT_GT(refused, 0);
+  EXPECT_EQ(handled.load() + refused, 50) << "no work is done for those refused";
 }
 
 TEST(Limits, UnansweredBytesOfOneConnection) {

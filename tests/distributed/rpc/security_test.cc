@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "expired_certificate.h"
 #include "raw_connection.h"
 #include "rpc_fixture.h"
 #include "temporary_directory.h"
@@ -248,6 +249,19 @@ TEST_F(Tls, AnotherAuthorityIsNotBelieved) {
 TEST_F(Tls, ExpiredCertificatesAreNotBelieved) {
   auto server = serve(files("expired", "ps-0"));
   expect_refused(call_as(*server, files("expired", "worker-1"), kPs), Code::kUnavailable, "handshake failed");
+}
+
+// Of this cluster's authority, so that nothing but its time is wrong with it.
+TEST_F(Tls, AClientWithAnExpiredCertificateIsNotBelieved) {
+  SecurityOptions late = files("good", "worker-1");
+  const std::string authority = directory_->path() + "/good/ca.key";
+  const std::string expired = directory_->path() + "/good/worker-1-expired.pem";
+  ASSERT_TRUE(write_expired_certificate(late.certificate_file, authority, expired));
+  late.certificate_file = expired;
+  auto server = serve(files("good", "ps-0"));
+  for (int i = 0; i < 3; ++i) expect_refused(call_as(*server, late, kPs), Code::kUnavailable, address_of(*server));
+  EXPECT_TRUE(call_as(*server, files("good", "worker-1"), kPs).status.ok()) << "the same key in time";
+  EXPECT_EQ(handled_.load(), 1);
 }
 
 TEST_F(Tls, PlaintextIsNotUnderstood) {

@@ -120,6 +120,47 @@ TEST_F(FoldConstantsTest, ShapesOfBranchesNotTakenStayDead) {
   EXPECT_EQ(body.graph->find("shape")->control_inputs()[0]->name(), "in");
 }
 
+std::vector<std::string> waits_for(const FunctionBody& body, const std::string& name) {
+  const auto controls = body.graph->find(name)->control_inputs();
+  return names({controls.begin(), controls.end()});
+}
+
+TEST_F(FoldConstantsTest, WhatAShapeWasTakenOfKeepsItsEffects) {
+  Node* v = add(graph_, "VariableV2", {}, {{"shape", PartialShape{2}}, {"dtype", DType::kFloat}}, "v");
+  Node* assign = add(graph_, "Assign", {v->output(), floats({1, 2})}, {}, "assign");
+  Node* seen = add(graph_, "Identity", {assign->output()}, {}, "seen");
+  Node* far = add(graph_, "Neg", {seen->output()}, {}, "far");
+  add(graph_, "Shape", {far->output()}, {}, "shape");
+  Node* handle = add(graph_, "VarHandleOp", {}, {{"dtype", DType::kFloat}, {"shape", PartialShape{2}}}, "handle");
+  Node* load = add(graph_, "ReadVariableOp", {handle->output()}, {{"dtype", DType::kFloat}}, "load");
+  graph_.add_control_input(*load, *assign);
+  Node* sum = add(graph_, "Add", {load->output(), far->output()}, {}, "sum");
+  add(graph_, "Size", {sum->output()}, {}, "size");
+  FunctionBody body = extract({.fetches = {"shape", "size"}});
+  fold(body);
+  ASSERT_NE(value(body, "shape"), nullptr);
+  ASSERT_NE(value(body, "size"), nullptr);
+  EXPECT_EQ(waits_for(body, "shape"), (std::vector<std::string>{"seen"}));
+  EXPECT_EQ(waits_for(body, "size"), (std::vector<std::string>{"load", "seen"}));
+  EXPECT_EQ(waits_for(body, "load"), (std::vector<std::string>{"assign"}));
+  EXPECT_EQ(body.graph->find("far"), nullptr) << "nobody wants the value";
+}
+
+TEST_F(FoldConstantsTest, AShapeAfterManyEffectsWaitsForTheValueItself) {
+  Output one = constant(graph_, Tensor::vector<std::int32_t>({1}));
+  Output sum = floats({0});
+  for (int i = 0; i < 100; ++i) sum = add(graph_, "Add", {sum, add(graph_, "Random", {one})->output()})->output();
+  add(graph_, "Shape", {sum}, {}, "shape");
+  add(graph_, "Shape", {floats({1, 2})}, {}, "free");
+  FunctionBody body = extract({.fetches = {"shape", "free"}});
+  const int randoms_and_sums = 200;
+  fold(body);
+  ASSERT_NE(value(body, "shape"), nullptr);
+  EXPECT_LE(waits_for(body, "shape").size(), 16u);
+  EXPECT_GE(body.graph->num_nodes(), randoms_and_sums - 16) << "every draw still happens";
+  EXPECT_TRUE(waits_for(body, "free").empty());
+}
+
 TEST_F(FoldConstantsTest, LargeValuesStay) {
   Output a = constant(graph_, Tensor(DType::kFloat, Shape{100}));
   add(graph_, "Neg", {a}, {}, "neg");

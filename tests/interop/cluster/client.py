@@ -61,7 +61,7 @@ class Runner:
         """"" or why it failed."""
         program = self.programs[name]
         if program.jobs is not None:
-            with Cluster(self.options, program.jobs, how=program.how) as cluster:
+            with Cluster(self.options.with_flags(program.tutti_flags), program.jobs, how=program.how) as cluster:
                 return self.run_on(program, cluster)
         if self.shared is None:
             self.shared = Cluster(self.options, self.jobs)

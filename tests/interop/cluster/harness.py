@@ -2,6 +2,7 @@
 
 A Cluster owns its processes and ends them by id. It needs no TensorFlow itself.
 """
+import copy
 import ctypes
 import json
 import os
@@ -58,6 +59,12 @@ class Options:
         kinds = set(self._kinds().values())
         return kinds.pop() if len(kinds) == 1 else "mixed"
 
+    def with_flags(self, tutti_flags):
+        """The same, with more words for `tutti server`."""
+        more = copy.copy(self)
+        more.tutti_flags = f"{self.tutti_flags} {tutti_flags}"
+        return more
+
     def to_json(self):
         return json.dumps({key: None if value is None else str(value) for key, value in vars(self).items()})
 
@@ -86,8 +93,8 @@ def free_ports(count):
 
 
 def quiet_environment():
-    env = dict(os.environ, TF_CPP_MIN_LOG_LEVEL="2", CUDA_VISIBLE_DEVICES="", PYTHONUNBUFFERED="1",
-               TF_ENABLE_ONEDNN_OPTS="0")
+    env = dict(os.environ, TF_CPP_MIN_LOG_LEVEL="2", CUDA_VISIBLE_DEVICES="", PYTHONUNBUFFERED="1")
+    env.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")  # the same sums from run to run; benchmarks set what is fast
     env.pop("TF_CONFIG", None)
     return env
 

@@ -15,6 +15,7 @@ class Program:
     timeout: int  # seconds
     jobs: Optional[dict]  # None: it runs on the cluster that all share
     how: str  # how the servers learn of their own cluster
+    tutti_flags: str  # more words for Tutti's servers
     about: str
     rows: str  # of the seeds' listings
 
@@ -26,13 +27,13 @@ class Program:
 PROGRAMS = {}
 
 
-def program(function=None, *, timeout=60, jobs=None, how="json", rows=""):
+def program(function=None, *, timeout=60, jobs=None, how="json", tutti_flags="", rows=""):
     """Marks `function(cluster)` as a client program; it fails by raising. With `jobs` it gets a cluster of its own,
-    which it may break."""
+    which it may break; `tutti_flags` are for that."""
 
     def add(f):
         about = " ".join((f.__doc__ or "").split())
-        PROGRAMS[f.__name__] = Program(f.__name__, f, timeout, jobs, how, about, rows)
+        PROGRAMS[f.__name__] = Program(f.__name__, f, timeout, jobs, how, tutti_flags, about, rows)
         return f
 
     return add if function is None else add(function)

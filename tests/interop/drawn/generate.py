@@ -1,8 +1,9 @@
 """Draws cases for every row of the op table, runs them in real TensorFlow and writes them for drawn_runner:
 
-  op_table_dump | generate.py OUT [--seed 1] [--cases 3] [--only OP[,OP]] [--case NUMBER]
+  op_table_dump | generate.py OUT [--seed 1] [--cases 3] [--at-least 1] [--only OP[,OP]] [--case NUMBER]
 
-Fails when a row has neither a recipe nor an exception that says what compares it instead.
+Fails when a row has neither a recipe nor an exception that says what compares it instead, and when fewer cases of an op
+than --at-least could be drawn.
 """
 import argparse
 import json
@@ -34,12 +35,13 @@ import recipes_sparse  # noqa: E402,F401
 import recipes_text  # noqa: E402,F401
 import recipes_update  # noqa: E402,F401
 import recipes_state as state  # noqa: E402
+import rewrites  # noqa: E402
 from drawing import Draw  # noqa: E402
 from compared_otherwise import COMPARED_OTHERWISE, types_left_out  # noqa: E402
 from script import Case, Script, Skip, build_node, spoil  # noqa: E402
 
 SPOILED = 0.2  # of the cases have an argument that is likely wrong
-ATTEMPTS = 12  # to draw something that says anything
+ATTEMPTS = 40  # to draw something that says anything
 
 
 # How far TensorFlow's own result may be from its result with more digits: half of what the runner allows. Of a case
@@ -52,7 +54,7 @@ def draw_case(seed, op, number, attempt):
     if types_left_out(op, types):
         raise Skip(types_left_out(op, types))
     case = run_case(seed, op, number, attempt, types)
-    wide = recipes.widened(types)
+    wide = recipes.widened(op, types)
     if wide is None or case.kind == "error":
         return case
     try:
@@ -83,33 +85,42 @@ def run_case(seed, op, number, attempt, types):
                 xs = build_node(script, op, arguments)
         except (ValueError, TypeError) as error:  # refused while the graph is built: there is nothing to run
             raise Skip(f"{type(error).__name__}: {error}") from error
-        case = Case(op, number, script, graph)
+        if op in rewrites.IMAGES and not spoiled and Draw(seed, op + " in another format", number).chance(0.5):
+            script.rewrites.append(rewrites.channels_first)
+        case = Case(op, number, script, graph, exact=op in recipes.MADE_OF_BITS)
         case.run(xs)
         return case
 
 
-def cases_of(op, seed, numbers, out, progress):
-    written = 0
+def write_cases(op, seed, numbers, first_attempt, out, progress):
+    """`first_attempt`: of the first number; earlier ones killed TensorFlow."""
     for number in numbers:
         reasons = []
-        for attempt in range(ATTEMPTS):
-            progress(number)
+        for attempt in range(first_attempt if number == numbers[0] else 0, ATTEMPTS):
+            progress(number, attempt)
             try:
                 case = draw_case(seed, op, number, attempt)
             except Skip as skip:
                 reasons.append(str(skip))
                 continue
             case.write(out)
-            written += 1
             break
         else:
-            print(f"{op}: case {number} not drawn: {max(set(reasons), key=reasons.count)[:200]}")
-    if not written:
-        print(f"{op}: nothing drawn")
-    return written
+            reason = max(reasons, key=reasons.count, default="TensorFlow died")
+            print(f"{op}: case {number} not drawn: {reason[:200]}")
 
 
-def run_child(op, seed, numbers, path, notes):
+def count_cases(path):
+    """How many lie in a file; script.py says how."""
+    count = 0
+    with open(path, "rb") as file:
+        while line := file.readline():
+            file.seek(sum(json.loads(line)["blobs"]), os.SEEK_CUR)
+            count += 1
+    return count
+
+
+def run_child(op, seed, numbers, first_attempt, path, notes):
     """All cases of an op in a process of its own: TensorFlow may abort on what it is given."""
     pid = os.fork()
     if pid:
@@ -117,12 +128,13 @@ def run_child(op, seed, numbers, path, notes):
     status = 1
     try:
         with open(path, "ab") as out, open(notes, "w", encoding="utf-8") as note:
-            def progress(number):
+            def progress(number, attempt):
                 note.seek(0)
-                note.write(f"{number:8d}")
+                note.write(f"{number:8d} {attempt:8d}")
                 note.flush()
                 out.flush()
-            status = 0 if cases_of(op, seed, numbers, out, progress) else 1
+            write_cases(op, seed, numbers, first_attempt, out, progress)
+            status = 0
     except BaseException as error:  # noqa: BLE001  (the parent must hear of it)
         import traceback
         traceback.print_exc()
@@ -133,24 +145,26 @@ def run_child(op, seed, numbers, path, notes):
 
 
 def generate_op(op, options, folder):
+    """How many draws killed TensorFlow, and how many cases there are."""
     path = os.path.join(folder, op + ".cases")
     notes = os.path.join(folder, op + ".note")
     numbers = [options.case] if options.case is not None else list(range(options.cases))
     open(path, "wb").close()
-    aborted = 0
+    aborted = first_attempt = 0
     while numbers:
-        pid = run_child(op, options.seed, numbers, path, notes)
+        pid = run_child(op, options.seed, numbers, first_attempt, path, notes)
         _, status = os.waitpid(pid, 0)
         if status == 0:
             break
-        if os.WIFEXITED(status):
-            return 0, False
-        reached = int(open(notes, encoding="utf-8").read())
-        print(f"{op}: TensorFlow itself died (signal {os.WTERMSIG(status)}) of case {reached}; left out")
+        if os.WIFEXITED(status):  # it said why
+            return aborted, 0
+        with open(notes, encoding="utf-8") as note:
+            reached, attempt = (int(word) for word in note.read().split())
+        print(f"{op}: TensorFlow itself died (signal {os.WTERMSIG(status)}) of case {reached}; another is drawn")
         aborted += 1
-        numbers = [n for n in numbers if n > reached]
+        numbers, first_attempt = [n for n in numbers if n >= reached], attempt + 1
     os.remove(notes)
-    return aborted, True
+    return aborted, count_cases(path)
 
 
 def main():
@@ -158,6 +172,7 @@ def main():
     parser.add_argument("out")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--cases", type=int, default=3)
+    parser.add_argument("--at-least", type=int, default=1)
     parser.add_argument("--only", default="")
     parser.add_argument("--case", type=int)
     options = parser.parse_args()
@@ -181,13 +196,15 @@ def main():
     with multiprocessing.pool.ThreadPool(os.cpu_count()) as pool:  # each waits for a process of its own
         results = pool.map(lambda op: generate_op(op, options, options.out), chosen, chunksize=1)
     aborted = sum(a for a, _ in results)
-    failed = [op for op, (_, good) in zip(chosen, results) if not good]
+    counts = {op: count for op, (_, count) in zip(chosen, results)}
+    too_few = [op for op in chosen if counts[op] < options.at_least]
+    fewest = min(chosen, key=counts.get, default=None)
     print(f"{len(chosen)} ops drawn from seed {options.seed} by TensorFlow {tf.__version__} in "
           f"{time.time() - start:.0f} s; {len(rows) - len(chosen) - len(uncovered)} rows are compared otherwise, "
-          f"{aborted} draws killed TensorFlow")
-    if failed:
-        print(f"nothing drawn for {', '.join(failed)}")
-    return 1 if uncovered or failed else 0
+          f"{aborted} draws killed TensorFlow; {sum(counts.values())} cases, the fewest {counts.get(fewest)} of {fewest}")
+    for op in too_few:
+        print(f"{op}: {counts[op]} cases drawn, wanted at least {options.at_least}")
+    return 1 if uncovered or too_few else 0
 
 
 if __name__ == "__main__":

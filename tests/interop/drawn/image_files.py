@@ -108,8 +108,10 @@ def gif(draw, frames=None):
     for i in range(frames or draw.integer(1, 3)):
         if draw.chance(0.4):
             out += b"\x21\xf9\x04" + bytes([1, 0, 0, draw.integer(0, 2 ** bits - 1)]) + b"\0"
-        w, h = (width, height) if i == 0 else (draw.integer(1, width), draw.integer(1, height))
-        left, top = (0, 0) if i == 0 else (draw.integer(0, width - w), draw.integer(0, height - h))
+        w, h = draw.integer(1, width), draw.integer(1, height)
+        left, top = draw.integer(0, width - w), draw.integer(0, height - h)
+        if i == 0 and draw.chance(0.6):
+            w, h, left, top = width, height, 0, 0
         values = draw.rng.integers(0, 2 ** bits, w * h)
         if draw.chance(0.5):
             values = np.repeat(values, 5)[:w * h]
@@ -118,7 +120,7 @@ def gif(draw, frames=None):
         for at in range(0, len(packed), 255):
             out += bytes([len(packed[at:at + 255])]) + packed[at:at + 255]
         out += b"\0"
-    return out + b"\x3b"
+    return out + (b"\x3b" if draw.chance(0.9) else b"")
 
 
 def damaged(draw, data):

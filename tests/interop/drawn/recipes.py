@@ -38,12 +38,11 @@ def has_recipe(op):
 def draw_types(draw, op):
     """Types for which TensorFlow has a CPU kernel; those of lists are left to recipes."""
     op_def = op_def_registry.get(op)
-    on_cpu = [k for k in kernels.get_registered_kernels_for_op(op).kernel if k.device_type in ("CPU", "DEFAULT")]
+    on_cpu = [k for k in kernels.get_registered_kernels_for_op(op).kernel
+              if k.device_type in ("CPU", "DEFAULT") and not k.label]
     if not on_cpu:
         raise Skip("no kernel")
     kernel = draw.choice(on_cpu)
-    if kernel.label:
-        raise Skip("a kernel with a label")
     types = {}
     for attr in op_def.attr:
         if attr.type != "type":
@@ -57,11 +56,25 @@ def draw_types(draw, op):
     return types
 
 
+# What these give are bits of a random generator or of a file: with more digits it is something else, not the same more
+# precisely. All of them must be equal.
+MADE_OF_BITS = {
+    "Bitcast", "DecodePaddedRaw", "DecodeRaw", "Multinomial", "ParameterizedTruncatedNormal", "RandomGamma",
+    "RandomPoissonV2", "RandomStandardNormal", "RandomUniform", "RandomUniformInt", "StatefulStandardNormalV2",
+    "StatefulTruncatedNormal", "StatefulUniform", "StatefulUniformFullInt", "StatefulUniformInt", "StatelessMultinomial",
+    "StatelessRandomGammaV2", "StatelessRandomGammaV3", "StatelessRandomNormal", "StatelessRandomNormalV2",
+    "StatelessRandomPoisson", "StatelessRandomUniform", "StatelessRandomUniformFullInt",
+    "StatelessRandomUniformFullIntV2", "StatelessRandomUniformInt", "StatelessRandomUniformIntV2",
+    "StatelessRandomUniformV2", "StatelessTruncatedNormal", "StatelessTruncatedNormalV2", "TruncatedNormal",
+}
+
 WIDER = {"half": "float", "bfloat16": "float", "float": "double", "complex64": "complex128"}
 
 
-def widened(types):
-    """The same with more digits; None when there are no more."""
+def widened(op, types):
+    """The same with more digits; None when there are no more, or would be others."""
+    if op in MADE_OF_BITS:
+        return None
     wide = {attr: WIDER.get(t, t) for attr, t in types.items()}
     return None if wide == types else wide
 

@@ -1,6 +1,7 @@
 """Recipes of activations, losses, convolutions, pooling and normalisation."""
 import numpy as np
 
+import rewrites
 from drawing import NUMPY, tf_type
 from recipes import arguments
 from script import Arguments, Skip
@@ -147,9 +148,15 @@ class _Window:
         return _in_format(self.format, self.batch, *self.output_sizes(), channels)
 
 
-def _conv_window(draw, dilated=True):
-    # TensorFlow's CPU kernels convolve channels-last only, and differentiate without dilation only.
-    return _Window(draw, ["NHWC"], ["SAME", "VALID", "EXPLICIT"], dilated=dilated)
+def _conv_window(draw):
+    return _Window(draw, ["NHWC"], ["SAME", "VALID", "EXPLICIT"], dilated=True)
+
+
+def _undilated(window):
+    """For TensorFlow; what Tutti dilates instead, if anything."""
+    rows, columns = window.dilation
+    window.dilation = [1, 1]
+    return rewrites.Dilated(rows, columns, window.kernel) if (rows, columns) != (1, 1) else None
 
 
 def _conv_filter(draw, window):
@@ -162,48 +169,53 @@ def conv2d(draw, op, types):
     window = _conv_window(draw)
     channels, filter_shape, _ = _conv_filter(draw, window)
     window.output_sizes()
+    dilated = _undilated(window) if draw.chance(0.7) else None  # TensorFlow itself can, but has no gradient of it
     return Arguments(window.attrs(), input=draw.values(types["T"], window.input_shape(channels), -2, 2),
-                     filter=draw.values(types["T"], filter_shape, -2, 2))
+                     filter=draw.values(types["T"], filter_shape, -2, 2), dilated=dilated)
 
 
 @arguments("Conv2DBackpropInput")
 def conv2d_backprop_input(draw, op, types):
-    window = _conv_window(draw, dilated=False)
+    window = _conv_window(draw)
     channels, filter_shape, out = _conv_filter(draw, window)
-    return Arguments(window.attrs(), input_sizes=np.array(window.input_shape(channels), np.int32),
+    dilated = _undilated(window)
+    return Arguments(window.attrs(), dilated=dilated, input_sizes=np.array(window.input_shape(channels), np.int32),
                      filter=draw.values(types["T"], filter_shape, -2, 2),
                      out_backprop=draw.values(types["T"], window.output_shape(out), -2, 2), fixed=["input_sizes"])
 
 
 @arguments("Conv2DBackpropFilter")
 def conv2d_backprop_filter(draw, op, types):
-    window = _conv_window(draw, dilated=False)
+    window = _conv_window(draw)
     channels, filter_shape, out = _conv_filter(draw, window)
-    return Arguments(window.attrs(), input=draw.values(types["T"], window.input_shape(channels), -2, 2),
+    dilated = _undilated(window)
+    return Arguments(window.attrs(), dilated=dilated, input=draw.values(types["T"], window.input_shape(channels), -2, 2),
                      filter_sizes=np.array(filter_shape, np.int32),
                      out_backprop=draw.values(types["T"], window.output_shape(out), -2, 2), fixed=["filter_sizes"])
 
 
 @arguments("DepthwiseConv2dNative")
 def depthwise(draw, op, types):
-    window = _conv_window(draw, dilated=False)
+    window = _conv_window(draw)
     window.stride[1] = window.stride[0]
     channels = draw.integer(1, 4)
-    return Arguments(window.attrs(), input=draw.values(types["T"], window.input_shape(channels), -2, 2),
+    dilated = _undilated(window)
+    return Arguments(window.attrs(), dilated=dilated, input=draw.values(types["T"], window.input_shape(channels), -2, 2),
                      filter=draw.values(types["T"], window.kernel + [channels, draw.integer(1, 3)], -2, 2))
 
 
 @arguments("DepthwiseConv2dNativeBackpropInput", "DepthwiseConv2dNativeBackpropFilter")
 def depthwise_backprop(draw, op, types):
-    window = _conv_window(draw, dilated=False)
+    window = _conv_window(draw)
     window.stride[1] = window.stride[0]
     channels, multiplier = draw.integer(1, 4), draw.integer(1, 3)
     image, weights = window.input_shape(channels), window.kernel + [channels, multiplier]
     backprop = draw.values(types["T"], window.output_shape(channels * multiplier), -2, 2)
+    dilated = _undilated(window)
     if op.endswith("Input"):
-        return Arguments(window.attrs(), input_sizes=np.array(image, np.int32),
+        return Arguments(window.attrs(), dilated=dilated, input_sizes=np.array(image, np.int32),
                          filter=draw.values(types["T"], weights, -2, 2), out_backprop=backprop, fixed=["input_sizes"])
-    return Arguments(window.attrs(), input=draw.values(types["T"], image, -2, 2),
+    return Arguments(window.attrs(), dilated=dilated, input=draw.values(types["T"], image, -2, 2),
                      filter_sizes=np.array(weights, np.int32), out_backprop=backprop, fixed=["filter_sizes"])
 
 
@@ -314,16 +326,20 @@ def max_pool_grad_with_argmax(draw, op, types):
 # --- Batch normalisation. ---
 
 
-def _image(draw):
+def _image(draw, op):
+    """An image, or where the op takes it a volume, its format and its channels."""
     n, h, w, c = draw.integer(1, 3), draw.integer(1, 4), draw.integer(2, 4), draw.integer(1, 4)
-    return [n, h, w, c], c
+    if op.endswith("V3") and draw.chance(0.3):
+        return [n, draw.integer(1, 3), h, w, c], "NDHWC", c
+    return [n, h, w, c], "NHWC", c
 
 
 @arguments("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3")
 def fused_batch_norm(draw, op, types):
-    shape, channels = _image(draw)
+    shape, data_format, channels = _image(draw, op)
     training = draw.chance(0.5)
-    attrs = {"is_training": training, "epsilon": draw.choice([1e-4, 1e-3, 1e-2]), "data_format": "NHWC"}
+    attrs = {"is_training": training, "epsilon": draw.choice([1e-4, 1e-3, 1e-2]),
+             "data_format": data_format}
     attrs["exponential_avg_factor"] = draw.choice([1.0, 0.5]) if training else 1.0
     scale_type = types.get("U", types["T"])
     given = (channels,) if not training or attrs["exponential_avg_factor"] != 1 else (0,)
@@ -335,8 +351,9 @@ def fused_batch_norm(draw, op, types):
 
 @arguments("FusedBatchNormGrad", "FusedBatchNormGradV2", "FusedBatchNormGradV3")
 def fused_batch_norm_grad(draw, op, types):
-    shape, channels = _image(draw)
-    attrs = {"is_training": draw.chance(0.5), "epsilon": draw.choice([1e-4, 1e-3, 1e-2]), "data_format": "NHWC"}
+    shape, data_format, channels = _image(draw, op)
+    attrs = {"is_training": draw.chance(0.5), "epsilon": draw.choice([1e-4, 1e-3, 1e-2]),
+             "data_format": data_format}
     x = draw.values(types["T"], shape)
     u = types.get("U", "float")
     flat = x.astype(np.float64).reshape((-1, channels))

@@ -4,6 +4,7 @@ import tensorflow as tf
 
 from drawing import NUMPY, tf_type
 from recipes import scripts
+from recipes_io import write_file
 from recipes_update import Variables
 from script import Skip, raw
 
@@ -13,8 +14,7 @@ from script import Skip, raw
 @scripts("VariableV2", "Variable", "IsVariableInitialized")
 def ref_variable(script, op, types):
     draw = script.draw
-    # Not empty: such a variable counts as initialised from the start in TensorFlow.
-    value = draw.values(types["dtype"], draw.shape(empty=False))
+    value = draw.values(types["dtype"], draw.shape())  # without elements it is initialised from the start
     kind = op if op != "IsVariableInitialized" else "VariableV2"
     shape = value.shape if kind == "VariableV2" or value.ndim else ()
     variable = raw(kind, name="var", dtype=tf_type(types["dtype"]), shape=shape)
@@ -276,12 +276,12 @@ def sparse_accumulator(script, op, types):
 # --- Tables. ---
 
 KEYS_AND_VALUES = [("string", "int64"), ("int64", "string"), ("string", "float"), ("int64", "int64"), ("int64", "float"),
-                   ("string", "string"), ("int32", "int32")]
+                   ("string", "bool"), ("int32", "int32"), ("int32", "float"), ("int64", "double")]
 
 
 def _table(script, kind):
     draw = script.draw
-    key, value = draw.choice(KEYS_AND_VALUES[:6])
+    key, value = draw.choice(KEYS_AND_VALUES)
     handle = raw(kind, name="table", key_dtype=tf_type(key), value_dtype=tf_type(value), shared_name="table")
     words = draw.values(key, (20,), 0, 40)
     keys = np.array(sorted(set(words.tolist())), dtype=words.dtype)
@@ -306,6 +306,30 @@ def hash_table(script, op, types):
     script.step(run=[raw("InitializeTable" + suffix, table_handle=handle, keys=script.feed(keys),
                          values=script.feed(values))])
     script.step(fetch=[find, size])
+
+
+@scripts("InitializeTableFromTextFile", "InitializeTableFromTextFileV2")
+def table_from_file(script, op, types):
+    draw = script.draw
+    suffix = "V2" if op.endswith("V2") else ""
+    whole_line, line_number = -2, -1
+    by_column = draw.chance(0.5)
+    key, value = ("string", "int64") if not by_column else draw.choice([("string", "int64"), ("int64", "float")])
+    handle = raw("HashTable" + suffix, name="table", key_dtype=tf_type(key), value_dtype=tf_type(value),
+                 shared_name="table")
+    keys = [b"%d" % i for i in draw.rng.permutation(9)[:draw.integer(1, 5)]]
+    lines = [k + b"," + b"%d" % draw.integer(0, 99) for k in keys] if by_column else keys
+    too_few = script.spoiled and draw.chance(0.3)
+    if script.spoiled and not too_few:
+        lines.append(draw.choice([b"word", lines[0], b"1,2,3"]))
+    path = write_file(script, b"\n".join(lines) + (b"\n" if draw.chance(0.5) else b""))
+    columns = {"key_index": 0, "value_index": 1} if by_column else {"key_index": whole_line, "value_index": line_number}
+    size = len(lines) + 2 if too_few else draw.choice([-1, -1, len(lines), len(lines) - 1 or 1])
+    script.step(run=[raw(op, table_handle=handle, filename=path, vocab_size=size, delimiter=",", **columns)])
+    asked = np.array(keys, object) if key == "string" else np.array([int(k) for k in keys], np.int64)
+    script.step(fetch=[raw("LookupTableFind" + suffix, table_handle=handle, keys=script.feed(asked),
+                           default_value=script.feed(np.array(-1, NUMPY[value]))),
+                       raw("LookupTableSize" + suffix, table_handle=handle)])
 
 
 def _name(array):

@@ -3,6 +3,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.python.framework import op_def_registry
 
+from drawing import NUMPY
 from recipes import scripts
 from script import raw
 
@@ -17,9 +18,12 @@ SCATTERS = [name for what in ("Add", "Sub", "Mul", "Div", "Min", "Max", "Update"
     f"Scatter{what}", f"ResourceScatter{what}")]
 
 # Of the scalars, those that are not just any small positive number.
-SCALARS = {"lr_power": (-0.5, -0.5), "momentum": (0, 0.875), "rho": (0.5, 0.875), "beta1": (0.5, 0.875),
+SCALARS = {"momentum": (0, 0.875), "rho": (0.5, 0.875), "beta1": (0.5, 0.875),
            "beta2": (0.5, 0.875), "beta1_power": (0.25, 0.75), "beta2_power": (0.25, 0.75), "epsilon": (0.125, 0.5),
            "logbase": (1, 1), "sign_decay": (0.5, 0.5)}
+POWERS = [-0.5, -0.7, -1, 0]  # of the rate of Ftrl
+# Scalars that some forms of Ftrl and ProximalAdagrad refuse.
+BAD_SCALARS = {"lr": [0, -0.5], "l1": [-0.5], "l2": [-0.25], "l2_shrinkage": [-0.25], "lr_power": [0.5]}
 POSITIVE_SLOTS = {"accum", "accum_update", "v", "vhat", "ms", "gradient_squared_accumulator"}
 
 
@@ -69,6 +73,23 @@ def _spoil_shape(script, shape):
     return tuple(d + 1 for d in shape) if script.spoiled and script.draw.chance(0.5) else tuple(shape)
 
 
+def _slot(draw, op, name, dtype, shape):
+    low, high = (1, 4) if name in POSITIVE_SLOTS else (-0.875, 0.875) if name == "mg" else (-4, 4)
+    value = draw.values(dtype, shape, low, high)
+    return np.zeros_like(value) if "Ftrl" in op and name == "accum" and draw.chance(0.3) else value
+
+
+def _scalar(script, op, name, dtype):
+    draw = script.draw
+    picky = "Ftrl" in op or "ProximalAdagrad" in op
+    choices = POWERS if name == "lr_power" else None
+    if picky and script.spoiled and name in BAD_SCALARS and draw.chance(0.3):
+        choices = BAD_SCALARS[name]
+    if choices:
+        return np.asarray(draw.choice(choices), NUMPY[dtype])
+    return draw.values(dtype, (), *SCALARS.get(name, (0.125, 0.875)))
+
+
 @scripts(*NAMES)
 def update(script, op, types):
     draw, dtype = script.draw, types["T"]
@@ -80,8 +101,7 @@ def update(script, op, types):
     arguments = {}
     for arg in op_def.input_arg:
         if arg.is_ref or arg.type == tf.resource.as_datatype_enum:
-            low, high = (1, 4) if arg.name in POSITIVE_SLOTS else (-0.875, 0.875) if arg.name == "mg" else (-4, 4)
-            arguments[arg.name] = variables.add(draw.values(dtype, shape, low, high), arg.name)
+            arguments[arg.name] = variables.add(_slot(draw, op, arg.name, dtype, shape), arg.name)
         elif arg.name in ("grad", "delta"):
             grad_shape = (rows,) + shape[1:] if sparse else shape
             arguments[arg.name] = script.feed(draw.values(dtype, _spoil_shape(script, grad_shape)), name=arg.name)
@@ -90,8 +110,7 @@ def update(script, op, types):
         elif arg.name == "global_step":
             arguments[arg.name] = script.feed(np.array(draw.integer(1, 5), np.int64), fixed=True)
         else:
-            low, high = SCALARS.get(arg.name, (0.125, 0.875))
-            arguments[arg.name] = script.feed(draw.values(dtype, (), low, high), name=arg.name)
+            arguments[arg.name] = script.feed(_scalar(script, op, arg.name, dtype), name=arg.name)
     for attr in op_def.attr:
         if attr.type == "bool" and attr.name != "use_locking":
             arguments[attr.name] = draw.chance(0.5)

@@ -1,14 +1,16 @@
 """A case: a graph, what to feed it and what real TensorFlow got, step by step.
 
 In a file a case is one line of JSON and, after it, the bytes that the line gives the lengths of ("blobs"):
-  {"op", "case", "kind",
-   "graph": blob,                              GraphDef
+  {"op", "case", "kind", "exact",             exact: all bits of the results must be equal
+   "graph": blob, "rewritten",                 GraphDef; whether it is another than TensorFlow's (see rewrites.py)
    "feeds": {tensor: blob},                    TensorProtos, the same in every step
-   "steps": [{"run": [nodes], "fetch": [tensors], "expect": [blobs]  or  "error": code, "message"}],
+   "steps": [{"run": [nodes], "fetch": [tensors], "expect": [blobs], "shapes"  or  "error": code, "message"}],
    "derivative": {"ys", "xs", "grad_ys": [tensors], "expect": [blob or null]}  or absent
    "blobs": [lengths]}
 To check it: one session for all steps. Where a step has an error, any step up to it, or reading the graph, may
-give that error. "derivative" is what differentiating the graph's own nodes again must give; null: no gradient.
+give that error. "shapes" has what TensorFlow knew of each before the run: null, or dimensions, of which -1 is open; Tutti
+must know as much, unless the graph is rewritten or drawn_runner.cc has an exception. "derivative" is what
+differentiating the graph's own nodes again must give; null: no gradient.
 """
 import json
 
@@ -54,6 +56,11 @@ def is_differentiable(tensor):
     return tensor.dtype.is_floating or tensor.dtype.is_complex
 
 
+def _static_shape(tensor):
+    shape = tensor.shape
+    return None if shape.rank is None else [-1 if d is None else d for d in shape.as_list()]
+
+
 def _reason(error):
     """What the kernel said, without where the node was made."""
     lines = [line.strip() for line in error.message.splitlines() if line.strip()]
@@ -71,6 +78,7 @@ class Script:
         self.steps = []  # (operations, tensors)
         self.derivative = None  # (ys, xs, grad_ys, gradients or Nones)
         self.spoiled = False
+        self.rewrites = []  # what makes of TensorFlow's graph the one that Tutti runs; see rewrites.py
 
     def feed(self, array, dtype=None, fixed=False, name="in"):
         """A tensor with this value. `fixed`: a shape, an axis, indices."""
@@ -89,8 +97,8 @@ class Script:
 class Case:
     """Runs a script in TensorFlow and keeps what came out."""
 
-    def __init__(self, op, number, script, graph):
-        self.op, self.number, self.graph = op, number, graph
+    def __init__(self, op, number, script, graph, exact):
+        self.op, self.number, self.graph, self.exact = op, number, graph, exact
         self.feeds = {t.name: (a, t.dtype) for t, a in script.feeds.items()}
         self.steps = []
         self.derivative = None
@@ -129,6 +137,7 @@ class Case:
             step["error"], step["message"] = error.error_code, _reason(error)
             return None
         step["expect"] = [(value, tensor.dtype) for value, tensor in zip(got, fetch)]
+        step["shapes"] = [_static_shape(tensor) for tensor in fetch]
         return got
 
     def _differentiate(self, session, outputs, xs):
@@ -160,7 +169,8 @@ class Case:
             self.feeds[grad.name] = (self.script.feeds[grad], grad.dtype)
         if present:
             self.steps.append({"run": [], "fetch": [g.name for g in present],
-                               "expect": [(values[g.name], g.dtype) for g in present]})
+                               "expect": [(values[g.name], g.dtype) for g in present],
+                               "shapes": [None] * len(present)})  # what its Python code knows is in no op
         self.derivative = {
             "ys": [y.name for y in ys], "xs": [x.name for x in xs], "grad_ys": [g.name for g in grad_ys],
             "expect": [None if g is None else (values[g.name], g.dtype) for g in grads]}
@@ -200,14 +210,21 @@ class Case:
             value = np.asarray(value, dtype=object if dtype == tf.string else None)
             return blob(tensor_util.make_tensor_proto(value, dtype, value.shape).SerializeToString())
 
-        case = {"op": self.op, "case": self.number, "kind": self.kind,
-                "graph": blob(self.graph.as_graph_def().SerializeToString()),
+        graph = self.graph.as_graph_def()
+        here = {t: t for step in self.steps for t in step["fetch"]}  # TensorFlow's name -> that in the graph to run
+        for rewrite in self.script.rewrites:
+            graph, renamed = rewrite(graph)
+            here = {theirs: renamed.get(name, name) for theirs, name in here.items()}
+
+        case = {"op": self.op, "case": self.number, "kind": self.kind, "exact": self.exact,
+                "graph": blob(graph.SerializeToString()), "rewritten": bool(self.script.rewrites),
                 "feeds": {name: tensor(value) for name, value in self.feeds.items()},
-                "steps": [{**step, "expect": [tensor(v) for v in step["expect"]]} if "expect" in step else step
+                "steps": [{**step, "fetch": [here[name] for name in step["fetch"]],
+                           **({"expect": [tensor(v) for v in step["expect"]]} if "expect" in step else {})}
                           for step in self.steps]}
         if self.derivative:
-            case["derivative"] = {**self.derivative, "expect": [None if v is None else tensor(v)
-                                                               for v in self.derivative["expect"]]}
+            case["derivative"] = {**self.derivative, "ys": [here[name] for name in self.derivative["ys"]],
+                                  "expect": [None if v is None else tensor(v) for v in self.derivative["expect"]]}
         case["blobs"] = [len(b) for b in blobs]
         out.write(json.dumps(case).encode() + b"\n" + b"".join(blobs))
 
@@ -218,13 +235,15 @@ class Case:
 class Arguments:
     """What a recipe draws for one node."""
 
-    def __init__(self, attrs=None, *, fixed=(), differentiable=True, spoilable=True, defined_outputs=None, **inputs):
+    def __init__(self, attrs=None, *, fixed=(), differentiable=True, spoilable=True, defined_outputs=None,
+                 dilated=None, **inputs):
         self.inputs = inputs  # argument -> array or list of arrays
         self.attrs = attrs or {}
         self.fixed = set(fixed)  # arguments that say what to do, rather than to what
         self.differentiable = differentiable
         self.defined_outputs = defined_outputs  # how many of the first are defined; None: all
-        self.spoilable = spoilable  # false where TensorFlow itself does not look, and reads what is not there
+        self.dilated = dilated  # a rewrites.Dilated, where only Tutti has the dilation
+        self.spoilable = spoilable and dilated is None  # false where TensorFlow itself does not look, and reads what is not there
 
 
 def spoil(draw, arguments):
@@ -270,7 +289,11 @@ def build_node(script, op, arguments):
     for arg in op_def.input_arg:
         value = arguments.inputs[arg.name]
         inputs[arg.name] = [add(v, arg.name) for v in value] if isinstance(value, list) else add(value, arg.name)
-    result = raw(op, name="op", **inputs, **arguments.attrs)
+    if arguments.dilated:
+        result = arguments.dilated.build(raw, op, name="op", **inputs, **arguments.attrs)
+        script.rewrites.append(arguments.dilated.rewrite)
+    else:
+        result = raw(op, name="op", **inputs, **arguments.attrs)
     outputs = [t for t in tensors_of(result) if short_name(t.dtype) in TYPES]
     if outputs:
         script.step(fetch=outputs[:arguments.defined_outputs])

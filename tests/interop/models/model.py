@@ -2,12 +2,12 @@
 
 A model is a folder:
   graph.pb     GraphDef
-  model.json   {"name", "steps", "init": [targets], "train": [targets], "feeds": {tensor: file}, "loss": tensor,
+  model.json   {"name", "init": [targets], "train": [targets], "feeds": {tensor: file}, "loss": tensor,
                 "gradients": [tensors], "fall", "compared", and from evaluate.py "losses", "gradient_files",
                 "other_gradient_files", "own_difference"}
   *.npy        arrays
-To check it: run `init`; fetch loss and gradients and compare; then run `train` with the loss `steps` times on the same
-batch: the first `compared` losses are TensorFlow's, and the last ones lie below `fall` times the first.
+To check it: run `init`; fetch loss and gradients and compare; then run `train` with the loss as often as asked for on
+the same batch: the first `compared` losses are TensorFlow's, and the last ones lie below `fall` times the first.
 """
 import json
 import os

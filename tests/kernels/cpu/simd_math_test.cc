@@ -7,6 +7,7 @@
 #include <limits>
 #include <random>
 
+#include "tests/support/simd_targets.h"
 #include "tutti/kernels/cpu/elementwise.h"
 
 namespace tutti::cpu::simd_math_test {
@@ -78,10 +79,12 @@ void check_accuracy(const Function& f, double low, double high) {
 }
 
 TEST(SimdMath, WithinFourUlps) {
-  for (const Function& f : kFunctions) {
-    check_accuracy<float>(f, f.low, f.high);
-    check_accuracy<double>(f, f.wide_low, f.wide_high);
-  }
+  testing::for_each_simd_target([] {
+    for (const Function& f : kFunctions) {
+      check_accuracy<float>(f, f.low, f.high);
+      check_accuracy<double>(f, f.wide_low, f.wide_high);
+    }
+  });
 }
 
 template <typename T>
@@ -117,11 +120,13 @@ void check_special_values() {
 }
 
 TEST(SimdMath, SpecialValues) {
-  check_special_values<float>();
-  check_special_values<double>();
+  testing::for_each_simd_target([] {
+    check_special_values<float>();
+    check_special_values<double>();
+  });
 }
 
-TEST(SimdMath, NanPassesThroughActivationsAndExtrema) {
+void check_nan() {
   const float nan = std::nanf("");
   for (UnaryOp op : {UnaryOp::kRelu, UnaryOp::kRelu6, UnaryOp::kElu, UnaryOp::kSelu, UnaryOp::kLeakyRelu,
                      UnaryOp::kSoftplus, UnaryOp::kSign, UnaryOp::kAbs, UnaryOp::kSquare}) {
@@ -139,8 +144,10 @@ TEST(SimdMath, NanPassesThroughActivationsAndExtrema) {
   }
 }
 
+TEST(SimdMath, NanPassesThroughActivationsAndExtrema) { testing::for_each_simd_target(check_nan); }
+
 // No loop may touch what lies behind its arrays.
-TEST(SimdMath, TailsStayInside) {
+void check_tails() {
   for (std::int64_t n = 0; n <= 70; ++n) {
     std::vector<float> a(static_cast<std::size_t>(n) + 1, 2), b(a), out(a.size(), -7);
     BinaryFunction::find(BinaryOp::kAdd, DType::kFloat)(a.data(), b.data(), out.data(), n, 1, 1);
@@ -151,5 +158,7 @@ TEST(SimdMath, TailsStayInside) {
     EXPECT_EQ(out[n], -7);
   }
 }
+
+TEST(SimdMath, TailsStayInside) { testing::for_each_simd_target(check_tails); }
 
 }  // namespace tutti::cpu::simd_math_test

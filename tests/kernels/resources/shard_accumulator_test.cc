@@ -129,20 +129,26 @@ TEST_F(ShardAccumulatorTest, TheNextStepBeginsWhenTheOneBeforeWasTaken) {
 
 TEST_F(ShardAccumulatorTest, SetToAStepItForgets) {
   auto a = dense(2);
-  EXPECT_TRUE(a->apply_gradient({0, 0}, both(1, 2)).ok());
+  EXPECT_TRUE(a->apply_gradient({0, 0}, both(1, 2), "forgotten").ok());
+  EXPECT_EQ(counts("forgotten").applied, 0) << "it may still be forgotten";
   TakenMean waiting;
   a->take(0, cancellation_, waiting.taken());
   a->set_step(5);
   ASSERT_TRUE(waiting.status);
   EXPECT_EQ(waiting.status->code(), Code::kAborted);
   EXPECT_EQ(a->num_collected(), 0);
-  EXPECT_TRUE(a->apply_gradient({5, 1}, both(2, 2)).ok());
-  EXPECT_TRUE(a->apply_gradient({5, 0}, both(4, 4)).ok());
+  EXPECT_EQ(counts("forgotten").applied, 0);
+  EXPECT_EQ(counts("forgotten").stale, 1);
+  EXPECT_TRUE(a->apply_gradient({5, 1}, both(2, 2), "taken").ok());
+  EXPECT_TRUE(a->apply_gradient({5, 0}, both(4, 4), "taken").ok());
+  EXPECT_EQ(counts("taken").applied, 0);
   TakenMean got;
   a->take(5, cancellation_, got.taken());
   EXPECT_TRUE(bitwise_equal(got.parts[0], both(3, 3)));
   a->set_step(2);
   EXPECT_EQ(a->step(), 2);
+  EXPECT_EQ(counts("taken").applied, 2);
+  EXPECT_EQ(counts("taken").stale, 0);
 }
 
 TEST_F(ShardAccumulatorTest, WaitingEnds) {

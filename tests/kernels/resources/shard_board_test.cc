@@ -20,9 +20,9 @@ class ShardBoardTest : public ::testing::Test {
   std::shared_ptr<ShardBoard> board(std::int64_t shards) {
     return ShardBoard::create({.name = "b", .num_shards = shards, .lease = 10s, .clock = &clock_}).value_or_throw();
   }
-  GivenShard& ask(ShardBoard& board, const std::string& worker, ShardClaim finished = {}) {
+  GivenShard& ask(ShardBoard& board, const std::string& worker, ShardClaim finished = {}, std::int64_t threads = 1) {
     GivenShard& answer = answers_.emplace_back();
-    board.next(worker, finished, cancellation_, [&answer](Status status, ShardClaim claim) {
+    board.next({worker, threads}, finished, cancellation_, [&answer](Status status, ShardClaim claim) {
       EXPECT_FALSE(answer.status) << "done ran twice";
       answer.status = std::move(status);
       answer.claim = claim;
@@ -40,6 +40,30 @@ class ShardBoardTest : public ::testing::Test {
   Cancellation cancellation_;
   std::list<GivenShard> answers_;
 };
+
+TEST_F(ShardBoardTest, WhoHasAnotherNumberOfThreadsIsRefused) {
+  auto b = board(2);
+  b->open(0);
+  EXPECT_TRUE(ask(*b, "w0", {}, 4).status->ok());
+  const GivenShard& other = ask(*b, "w1", {}, 3);
+  ASSERT_TRUE(other.status);
+  EXPECT_EQ(other.status->code(), Code::kFailedPrecondition);
+  for (const char* said : {"w1 has 3 threads", "w0 has 4"}) {
+    EXPECT_NE(other.status->message().find(said), std::string::npos) << other.status->message();
+  }
+  EXPECT_EQ(b->num_done(), 0);
+  // What was computed with other threads does not count as finished.
+  ask(*b, "w1", {0, 1}, 3);
+  EXPECT_EQ(b->num_done(), 0);
+  EXPECT_TRUE(ask(*b, "w0", {0, 0}, 4).status->ok());
+  // Who waits counts as well.
+  EXPECT_FALSE(ask(*b, "w0", {0, 1}, 4).status);
+  EXPECT_EQ(ask(*b, "w1", {}, 5).status->code(), Code::kFailedPrecondition);
+  // A job that is started again, with nobody of the old one left, has a number of its own.
+  b->open(1);
+  b->give_back("w0");
+  EXPECT_TRUE(ask(*b, "w1", {}, 3).status->ok());
+}
 
 TEST_F(ShardBoardTest, HandsOutEveryShardOfAStep) {
   auto b = board(3);

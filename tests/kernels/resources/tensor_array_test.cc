@@ -37,6 +37,22 @@ TEST(TensorArray, DynamicSizeAndKeptValues) {
   expect_fails(array.write(std::int64_t{1} << 40, Tensor::scalar(5.0f)), "index 1099511627776");
 }
 
+// A length costs nothing; only what is written does.
+TEST(TensorArray, LongAndAlmostEmpty) {
+  constexpr std::int64_t kPlaces = std::int64_t{1} << 27;
+  TensorArrayOptions options = floats();
+  options.dynamic_size = true;
+  TensorArray grown(options, 0), given(floats(), kPlaces);
+  for (TensorArray* array : {&grown, &given}) {
+    ASSERT_TRUE(array->write(kPlaces - 1, Tensor::vector<float>({5, 6})).ok());
+    EXPECT_EQ(*array->size(), kPlaces);
+    auto gradient = *array->make_gradient("a@g");
+    EXPECT_EQ(*gradient->size(), kPlaces);
+    EXPECT_EQ(gradient->read(kPlaces - 1)->shape(), (Shape{2}));
+    EXPECT_EQ(array->read(kPlaces - 1)->data<float>()[1], 6);
+  }
+}
+
 TEST(TensorArray, ShapesBind) {
   TensorArrayOptions options = floats();
   options.element_shape = PartialShape{-1, 2};

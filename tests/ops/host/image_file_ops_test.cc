@@ -82,6 +82,62 @@ TEST_F(ImageFileOps, WhatDecodeGifGivesHasThreeChannels) {
   }
 }
 
+// A frame of pixels 0 and 1, in codes of 3 bits that never grow: every second one forgets.
+std::string gif_frame(int left, int top, int width, int height, const std::vector<int>& pixels) {
+  std::string packed;
+  unsigned bits = 0;
+  int have = 0;
+  const auto put = [&](unsigned code) {
+    bits |= code << have;
+    for (have += 3; have >= 8; have -= 8, bits >>= 8) packed += static_cast<char>(bits);
+  };
+  for (const int pixel : pixels) {
+    put(4);
+    put(static_cast<unsigned>(pixel));
+  }
+  put(5);
+  packed += static_cast<char>(bits);
+  std::string frame(",");
+  for (const int word : {left, top, width, height}) frame += {static_cast<char>(word), '\0'};
+  return frame + std::string("\0\x02", 2) + static_cast<char>(packed.size()) + packed + '\0';
+}
+
+// Colours 0 and 1 are grey: 10 and 40.
+std::string gif_of(const std::string& frames) {
+  return std::string("GIF89a\x04\0\x04\0\x80\0\0\x0a\x0a\x0a\x28\x28\x28", 19) + frames;
+}
+
+Tensor gray(const Shape& shape, const std::vector<int>& pixels) {
+  std::vector<std::uint8_t> values;
+  for (const int pixel : pixels) values.insert(values.end(), 3, static_cast<std::uint8_t>(pixel));
+  return Tensor::of<std::uint8_t>(shape, std::span(values));
+}
+
+// TensorFlow 2.15's images of the same files.
+TEST_F(ImageFileOps, TheSizeOfAGifGoesByItsLargestFrame) {
+  const std::string file = gif_of(gif_frame(0, 0, 2, 1, {0, 1}) + gif_frame(1, 1, 2, 3, {1, 1, 1, 1, 0, 0}) + ";");
+  const std::vector<int> first{10, 40, 0, 0, 0, 0};
+  auto still = run("DecodeImage", {text(file)}, {{"expand_animations", false}});
+  ASSERT_TRUE(still->status().ok()) << still->status().to_string();
+  EXPECT_TRUE(bitwise_equal(still->tensor(), gray({3, 2, 3}, first)));
+  auto all = run("DecodeGif", {text(file)});
+  ASSERT_TRUE(all->status().ok()) << all->status().to_string();
+  EXPECT_TRUE(bitwise_equal(all->tensor(), gray({2, 3, 2, 3}, {10, 40, 0, 0, 0, 0, 10, 40, 0, 40, 0, 40})));
+}
+
+TEST_F(ImageFileOps, OfADamagedGifTheWholeFramesCount) {
+  const std::string whole = gif_of(gif_frame(0, 0, 2, 1, {0, 1})), large = gif_frame(0, 0, 3, 3, std::vector<int>(9));
+  const std::string short_of_pixels = gif_frame(0, 0, 3, 3, {0, 0});
+  for (const std::string& rest : {std::string(), std::string("xyz"), large.substr(0, 6),
+                                  large.substr(0, large.size() - 3), short_of_pixels + large + ";"}) {
+    auto image = run("DecodeGif", {text(whole + rest)});
+    ASSERT_TRUE(image->status().ok()) << image->status().to_string();
+    EXPECT_TRUE(bitwise_equal(image->tensor(), gray({1, 1, 2, 3}, {10, 40})));
+  }
+  EXPECT_EQ(status("DecodeGif", {text(gif_of(short_of_pixels + large + ";"))}).code(), Code::kInvalidArgument);
+  EXPECT_EQ(status("DecodeGif", {text(gif_of(";"))}).code(), Code::kInvalidArgument);
+}
+
 // Cut anywhere and with any byte changed: whatever comes of it, it is a result or kInvalidArgument.
 TEST_F(ImageFileOps, DamageIsAnErrorOrAnImage) {
   for (const std::string& file : {png(), jpeg(), gif(), bmp()}) {

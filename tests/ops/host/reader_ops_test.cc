@@ -93,6 +93,9 @@ TEST_F(ReaderOps, RecordsOfOneLength) {
   const Value wide = make("FixedLengthRecordReaderV2", {{"record_bytes", 2}, {"hop_bytes", 5}});
   put("f");
   for (const char* record : {"f:0=HH", "f:1=de", "f:2=ij"}) EXPECT_EQ(next(wide), record);
+  write("short", "H");
+  put("short");
+  EXPECT_EQ(next(make("FixedLengthRecordReaderV2", {{"record_bytes", 1}, {"header_bytes", 2}})), "OutOfRange");
   auto bad = runner_.run("bad", "FixedLengthRecordReaderV2", {{"record_bytes", 0}});
   EXPECT_EQ(bad->status().code(), Code::kInvalidArgument);
 }

@@ -21,6 +21,11 @@ struct CheckpointSaverHookTest : test::HookTest {
     made.scaffold = creator.scaffold;
     return made;
   }
+  // The steps of the checkpoints, of one that is being written too.
+  Steps saved() {
+    creator.scaffold->saver->wait();
+    return checkpoints_in(directory.path());
+  }
 };
 
 TEST_F(CheckpointSaverHookTest, RefusesHalfOrTwiceOfWhatItNeeds) {
@@ -44,13 +49,13 @@ TEST_F(CheckpointSaverHookTest, SavesAtTheBeginningEveryFewStepsAndAtTheEnd) {
   CheckpointSaverOptions made = options();
   made.save_steps = 3;
   MonitoredSession monitored = session({CheckpointSaverHook(made)});
-  EXPECT_EQ(checkpoints_in(directory.path()), Steps{0});
+  EXPECT_EQ(saved(), Steps{0});
   EXPECT_TRUE(local_file_system().exists(directory.file("graph.pbtxt")));
   EXPECT_TRUE(local_file_system().exists(directory.file("model.ckpt-0.meta")));
   run_steps(monitored, 2);
-  EXPECT_EQ(checkpoints_in(directory.path()), Steps{0});
+  EXPECT_EQ(saved(), Steps{0});
   run_steps(monitored, 1);
-  EXPECT_EQ(checkpoints_in(directory.path()), (Steps{0, 3}));
+  EXPECT_EQ(saved(), (Steps{0, 3}));
   run_steps(monitored, 5);
   monitored.close();
   EXPECT_EQ(checkpoints_in(directory.path()), (Steps{0, 3, 6, 8}));
@@ -76,18 +81,23 @@ TEST_F(CheckpointSaverHookTest, SavesEveryFewSecondsAndNotTwiceAtTheEnd) {
 }
 
 struct Listener : CheckpointSaverListener {
+  explicit Listener(std::string directory) : directory(std::move(directory)) {}
   void begin() override { events.push_back("begin"); }
   void before_save(Session&, std::int64_t step) override { events.push_back(str_cat("before@", step)); }
   bool after_save(Session&, std::int64_t step) override {
     events.push_back(str_cat("after@", step));
+    // It may copy the files: they are there.
+    EXPECT_EQ(latest_checkpoint(local_file_system(), directory).value_or_throw(),
+              str_cat(directory, "/model.ckpt-", step));
     return step == 4;
   }
   void end(Session&, std::int64_t step) override { events.push_back(str_cat("end@", step)); }
+  const std::string directory;
   Events events;
 };
 
 TEST_F(CheckpointSaverHookTest, TellsListenersWhoMayEndTheJob) {
-  const auto listener = std::make_shared<Listener>();
+  const auto listener = std::make_shared<Listener>(directory.path());
   CheckpointSaverOptions made = options();
   made.save_steps = 2;
   made.listeners = {listener};
@@ -115,6 +125,7 @@ TEST_F(CheckpointSaverHookTest, ARecoveredSessionGoesOnFromTheLastSave) {
   made.save_steps = 3;
   MonitoredSession monitored = session({CheckpointSaverHook(made)});
   run_steps(monitored, 4);
+  EXPECT_EQ(saved(), (Steps{0, 3}));
   faults.fail_next_run(unavailable("ps:0 is gone"));
   run_steps(monitored, 1);  // restored at 3, and one step
   EXPECT_EQ(step_value(monitored.run({}, {*job.step})[0]), 4);
@@ -133,11 +144,30 @@ TEST_F(CheckpointSaverHookTest, ASaveThatFailsEndsTheJobAndLeavesTheOldOne) {
   const Status status = thrown_by([&] {
     MonitoredSession monitored = session({CheckpointSaverHook(made)});
     run_steps(monitored, 1);
+    creator.scaffold->saver->wait();
     disk_full = true;
-    run_steps(monitored, 1);
+    run_steps(monitored, 2);  // the second one's save waits for the first one's
   });
   EXPECT_EQ(status.code(), Code::kResourceExhausted) << status.to_string();
   EXPECT_EQ(*latest_checkpoint(local_file_system(), directory.path()).value_or_throw(), directory.file("model.ckpt-1"));
+}
+
+TEST_F(CheckpointSaverHookTest, AFailedSaveInTheBackgroundEndsTheJobBeforeTheNextSaveIsDue) {
+  FaultyFileSystem full(local_file_system(), [&](FileOp op, const std::string& path) {
+    return op == FileOp::kRename && path.find("/checkpoint") != path.npos ? resource_exhausted(path, ": disk full")
+                                                                          : Status();
+  });
+  creator.environment.files = &full;
+  CheckpointSaverOptions made = options();
+  made.save_steps = 1'000'000'000;
+  MonitoredSession monitored = session({CheckpointSaverHook(made)});
+  // Not for ever, so that the test fails rather than hangs.
+  const auto limit = std::chrono::steady_clock::now() + 60s;
+  const Status status = thrown_by([&] {
+    while (std::chrono::steady_clock::now() < limit) run_steps(monitored, 1);
+  });
+  EXPECT_EQ(status.code(), Code::kResourceExhausted) << status.to_string();
+  EXPECT_NE(status.message().find("model.ckpt-0"), std::string::npos) << status.message();
 }
 
 }  // namespace tutti::checkpoint_saver_hook_test

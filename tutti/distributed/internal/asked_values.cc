@@ -1,5 +1,6 @@
 #include "tutti/distributed/internal/asked_values.h"
 
+#include <iterator>
 #include <utility>
 
 #include "tutti/runtime/held_work.h"
@@ -13,8 +14,9 @@ constexpr std::size_t kMostHeldToEnd = std::size_t{64} << 10;
 
 }  // namespace
 
-AskedValues::AskedValues(std::size_t count, std::size_t limit_bytes, const std::vector<std::int64_t>& unhurried)
-    : limit_bytes_(limit_bytes), unhurried_(count, false), missing_(count) {
+AskedValues::AskedValues(std::size_t count, std::size_t limit_bytes, const std::vector<std::int64_t>& unhurried,
+                         std::size_t answer_bytes)
+    : limit_bytes_(limit_bytes), answer_bytes_(answer_bytes), unhurried_(count, false), missing_(count) {
   for (const std::int64_t index : unhurried) {
     if (index >= 0 && static_cast<std::size_t>(index) < count) unhurried_[static_cast<std::size_t>(index)] = true;
   }
@@ -61,7 +63,8 @@ void AskedValues::add(std::size_t index, const Status& status, Tensor value) {
       ready_.values.push_back({static_cast<std::int64_t>(index), std::move(value)});
       if (ready_bytes_ > limit_bytes_) {
         status_.update(resource_exhausted(ready_.values.size(), " values with ", ready_bytes_,
-                                          " bytes wait to be asked for, more than the limit of ", limit_bytes_));
+                                          " bytes wait to be asked for, more than the limit of ", limit_bytes_,
+                                          " (--max-step-bytes)"));
       }
     }
     hold = hold_for(index);
@@ -80,8 +83,25 @@ std::optional<AskedValues::Answer> AskedValues::take_answer() {
   if (!request_ || (status_.ok() && ready_.values.empty())) return std::nullopt;
   Request request = *std::exchange(request_, std::nullopt);
   if (!status_.ok()) return Answer{std::move(request), status_};
-  ready_bytes_ = 0;
-  return Answer{std::move(request), std::exchange(ready_, {})};
+  return Answer{std::move(request), take_ready()};
+}
+
+// The first of them that fit into one answer. REQUIRES: some are ready.
+RecvTensorsReply AskedValues::take_ready() {
+  if (ready_bytes_ <= answer_bytes_) {
+    ready_bytes_ = 0;
+    return std::exchange(ready_, {});
+  }
+  auto end = ready_.values.begin();
+  std::size_t bytes = held_bytes(end->tensor);
+  while (++end != ready_.values.end() && bytes + held_bytes(end->tensor) <= answer_bytes_) {
+    bytes += held_bytes(end->tensor);
+  }
+  RecvTensorsReply taken;
+  taken.values.assign(std::move_iterator(ready_.values.begin()), std::move_iterator(end));
+  ready_.values.erase(ready_.values.begin(), end);
+  ready_bytes_ -= bytes;
+  return taken;
 }
 
 void AskedValues::give(std::optional<Answer> answer) {

@@ -19,9 +19,13 @@ class AskedValues : public std::enable_shared_from_this<AskedValues> {
  public:
   using Done = ReplyDone<RecvTensorsReply>;
 
+  // A message of gRPC ends at 2 GiB: what is there beyond half of that comes with the next answer.
+  static constexpr std::size_t kMostAnswerBytes = std::size_t{1} << 30;
+
   // More than `limit_bytes` that wait to be asked for are an error, as in a step's table. `unhurried`: values, by
-  // index, as in RecvTensorsRequest.
-  AskedValues(std::size_t count, std::size_t limit_bytes, const std::vector<std::int64_t>& unhurried = {});
+  // index, as in RecvTensorsRequest. An answer has one value, or several of at most `answer_bytes` together.
+  AskedValues(std::size_t count, std::size_t limit_bytes, const std::vector<std::int64_t>& unhurried = {},
+              std::size_t answer_bytes = kMostAnswerBytes);
 
   // Of the waits for the values: fires when nobody asks for them any more.
   Cancellation& cancellation() { return cancellation_; }
@@ -46,11 +50,13 @@ class AskedValues : public std::enable_shared_from_this<AskedValues> {
   enum class Hold { kNot, kBriefly, kToEnd };
   Hold hold_for(std::size_t index) const TUTTI_REQUIRES(mu_);
   std::optional<Answer> take_answer() TUTTI_REQUIRES(mu_);
+  RecvTensorsReply take_ready() TUTTI_REQUIRES(mu_);
   static void give(std::optional<Answer> answer);
   void flush();
   void withdraw();
 
   const std::size_t limit_bytes_;
+  const std::size_t answer_bytes_;
   std::vector<bool> unhurried_;  // by value; constant
   Cancellation cancellation_;
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "tutti/distributed/derived_status.h"
+#include "tutti/distributed/internal/methods.h"
 #include "tutti/runtime/local_rendezvous.h"
 
 namespace tutti::internal {
@@ -28,7 +29,7 @@ void BatchedReceive::ask(std::int64_t continues) {
 }
 
 void BatchedReceive::answered(std::int64_t first, Result<RecvTensorsReply> reply) {
-  if (!reply.ok() && reply.status().code() == Code::kUnimplemented) return ask_each();
+  if (!reply.ok() && methods::is_unknown(methods::kRecvTensors, reply.status())) return ask_each();
   if (!reply.ok()) return fail(error(reply.status()));
   std::vector<Waiting> waiting;
   std::size_t missing = 0;
@@ -67,7 +68,7 @@ Status BatchedReceive::take_in(std::vector<ReceivedTensor>& values, std::vector<
     bytes_ += slot.bytes;
     if (bytes_ > options_.limit_bytes) {
       return resource_exhausted(bytes_, " bytes were received and not taken, more than the limit of ",
-                                options_.limit_bytes);
+                                options_.limit_bytes, " (--max-step-bytes)");
     }
   }
   missing = missing_;

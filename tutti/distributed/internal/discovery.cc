@@ -8,8 +8,6 @@
 namespace tutti::internal {
 namespace {
 
-// Tasks start in any order: what is late by less than this is not worth a line.
-constexpr std::chrono::seconds kSayMissingAfter(2);
 // Between questions to a task that cannot be waited for. Longer: it is found later; shorter: more calls for nothing.
 constexpr std::chrono::milliseconds kFirstBackoff(10);
 constexpr std::chrono::milliseconds kLastBackoff(1000);
@@ -49,21 +47,20 @@ Result<std::vector<FoundTask>> select_tasks(WorkerDirectory& directory, const st
   return tasks;
 }
 
-Discovery::Discovery(std::shared_ptr<MasterContext> context, std::string what, std::vector<FoundTask> tasks, Done done)
+Discovery::Discovery(std::shared_ptr<MasterContext> context, std::vector<FoundTask> tasks, Absent absent, Done done)
     : context_(std::move(context)),
-      what_(std::move(what)),
+      absent_(absent),
       done_(std::move(done)),
       tasks_(std::move(tasks)),
       states_(tasks_.size()),
       unanswered_(tasks_.size()) {}
 
 void Discovery::start() {
-  auto self = shared_from_this();
+  const auto self = shared_from_this();  // which the last answer lets go
   std::size_t count = 0;
   {
     MutexLock lock(mu_);
     count = tasks_.size();
-    say_timer_ = context_->clock->call_at(context_->clock->now() + kSayMissingAfter, [self] { self->say_missing(); });
   }
   // Not waiting at first: a failure tells why, while a call that waits tells nothing.
   for (std::size_t i = 0; i < count; ++i) ask(i, false, kFirstBackoff);
@@ -86,7 +83,8 @@ void Discovery::ask(std::size_t index, bool wait, Duration backoff) {
 void Discovery::answer(std::size_t index, Result<GetStatusReply> reply, bool waited, Duration backoff) {
   // kAborted: the task was started anew while it was asked.
   const Code code = reply.status().code();
-  if ((code == Code::kUnavailable || code == Code::kAborted) && !calls_.cancelled()) {
+  const bool absent = code == Code::kUnavailable && absent_ == Absent::kWaitedFor;
+  if ((absent || code == Code::kAborted) && !calls_.cancelled()) {
     {
       MutexLock lock(mu_);
       states_[index].reason = reply.status().message();
@@ -146,14 +144,11 @@ void Discovery::end(std::size_t index, const Status& status) {
 void Discovery::finish() {
   Status status;
   std::vector<FoundTask> tasks;
-  std::optional<Clock::TimerId> timer;
   {
     MutexLock lock(mu_);
     status = status_;
     tasks = std::move(tasks_);
-    timer = std::exchange(say_timer_, std::nullopt);
   }
-  if (timer) context_->clock->cancel_timer(*timer);
   std::exchange(done_, nullptr)(std::move(status), std::move(tasks));
 }
 
@@ -166,19 +161,6 @@ std::string Discovery::missing() const {
     missing.push_back(reason.empty() ? tasks_[i].task : str_cat(tasks_[i].task, " (", printable(reason), ")"));
   }
   return str_join(missing, ", ");
-}
-
-void Discovery::say_missing() {
-  std::vector<std::string> lines;
-  {
-    MutexLock lock(mu_);
-    for (std::size_t i = 0; i < states_.size(); ++i) {
-      if (states_[i].answered || i >= tasks_.size()) continue;
-      lines.push_back(str_cat(what_, " still waiting for response from worker: ", tasks_[i].task, ": ",
-                              states_[i].reason.empty() ? "no answer yet" : printable(states_[i].reason)));
-    }
-  }
-  for (const std::string& line : lines) context_->log.warning(line);
 }
 
 }  // namespace tutti::internal

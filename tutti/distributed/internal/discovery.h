@@ -22,14 +22,16 @@ struct FoundTask {
 Result<std::vector<FoundTask>> select_tasks(WorkerDirectory& directory, const std::vector<std::string>& filters,
                                             const std::string& own);
 
-// Asks every task for its devices and waits for those that are not there yet; says once of each such task, after a
-// while, why it is still missing. A task that gives another error than kUnavailable ends the search. Thread-safe.
+// Asks every task for its devices. A task that gives another error than kUnavailable ends the search. (The directory
+// says of one that stays away why it is missing.) Thread-safe.
 class Discovery : public std::enable_shared_from_this<Discovery> {
  public:
   using Done = std::function<void(Status, std::vector<FoundTask>)>;
 
-  // `what` waits, for messages: "CreateSession".
-  Discovery(std::shared_ptr<MasterContext> context, std::string what, std::vector<FoundTask> tasks, Done done);
+  // What a task is that cannot be reached.
+  enum class Absent { kWaitedFor, kError };
+
+  Discovery(std::shared_ptr<MasterContext> context, std::vector<FoundTask> tasks, Absent absent, Done done);
   // `done` runs exactly once, possibly before this returns.
   void start();
   // Ends the search with `cause`, unless it has ended. May come before start().
@@ -48,10 +50,9 @@ class Discovery : public std::enable_shared_from_this<Discovery> {
   void ask_later(std::size_t index, Duration backoff);
   void end(std::size_t index, const Status& status);
   void finish();
-  void say_missing();
 
   const std::shared_ptr<MasterContext> context_;
-  const std::string what_;
+  const Absent absent_;
   Cancellation calls_;  // of the questions
   Done done_;
 
@@ -60,7 +61,6 @@ class Discovery : public std::enable_shared_from_this<Discovery> {
   std::vector<State> states_ TUTTI_GUARDED_BY(mu_);
   std::size_t unanswered_ TUTTI_GUARDED_BY(mu_);
   Status status_ TUTTI_GUARDED_BY(mu_);
-  std::optional<Clock::TimerId> say_timer_ TUTTI_GUARDED_BY(mu_);
 };
 
 }  // namespace tutti::internal

@@ -8,6 +8,7 @@
 #include "tutti/core/cancellation.h"
 #include "tutti/core/mutex.h"
 #include "tutti/distributed/hello.h"
+#include "tutti/distributed/internal/methods.h"
 #include "tutti/distributed/internal/remote_peer.h"
 
 namespace tutti {
@@ -97,7 +98,9 @@ class LeasedMaster : public MasterInterface {
     const auto asked = std::make_shared<CreateSessionRequest>(std::move(request));
     const ReplyDone<CreateSessionReply> answered = [master = master_, asked, options,
                                                     leased](Result<CreateSessionReply> reply) {
-      if (reply.ok() || reply.status().code() != Code::kUnimplemented) return leased(std::move(reply));
+      if (reply.ok() || !methods::is_unknown(kCreateLeasedSessionMethod, reply.status())) {
+        return leased(std::move(reply));
+      }
       master->create_session(std::move(*asked), options, leased);
     };
     peer_.call(kCreateLeasedSessionMethod, *asked, options, answered);

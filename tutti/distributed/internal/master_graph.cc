@@ -6,9 +6,10 @@
 
 #include "tutti/core/rendezvous_key.h"
 #include "tutti/distributed/internal/graph_versions.h"
+#include "tutti/distributed/internal/kernel_finder.h"
 #include "tutti/graph/graph_def.h"
-#include "tutti/graph/passes/passes.h"
 #include "tutti/graph/placement.h"
+#include "tutti/graph/step_cut.h"
 
 namespace tutti::internal {
 namespace {
@@ -38,23 +39,6 @@ std::vector<int> feeds_behind(const Node* result, const std::unordered_map<const
   }
   std::sort(feeds.begin(), feeds.end());
   return feeds;
-}
-
-bool is_boundary(const Node& node) { return node.op_name() == "_Arg" || node.op_name() == "_Retval"; }
-
-// Who uses a handle that a call gave was put where the call is. With the call gone it shows where the handle is.
-Status release_users_of_handles(Graph& graph) {
-  TUTTI_ASSIGN_OR_RETURN(const std::vector<Node*> order, graph.topological_order());
-  for (Node* node : order) {
-    if (is_boundary(*node) || node->assigned_device().empty()) continue;
-    for (const Output& input : node->inputs()) {
-      if (!input || input.dtype() != DType::kResource || is_boundary(*input.node)) continue;
-      if (task_of(input.node->assigned_device()) != task_of(node->assigned_device())) {
-        graph.set_assigned_device(*node, "");
-      }
-    }
-  }
-  return {};
 }
 
 }  // namespace
@@ -88,10 +72,7 @@ Status MasterGraph::place_nodes(Graph& graph) const {
   TUTTI_ASSIGN_OR_RETURN(const DeviceName local, DeviceName::parse(options_.client_device));
   sort_for_placement(placement.devices, local);
   placement.allow_soft_placement = options_.allow_soft_placement;
-  placement.has_kernel = [&](const Node& node, const std::string& type) {
-    if (is_boundary(node) || graph.library().contains(node.op_name())) return type == kCpu;
-    return options_.ops->find_kernel(node.op_name(), node.attrs(), type) != nullptr;
-  };
+  placement.has_kernel = kernel_finder(*options_.ops, graph);
   return place(graph, placement);
 }
 
@@ -103,40 +84,6 @@ void MasterGraph::say_placement(int first_id) const {
     options_.log_placement(
         str_cat(printable(node->name()), ": (", printable(node->op_name()), "): ", node->assigned_device()));
   }
-}
-
-// Placement was done for the whole graph; a signature's copy takes it over.
-Status MasterGraph::assign_devices(FunctionBody& body) const {
-  for (Node* node : body.graph->nodes()) {
-    if (is_boundary(*node)) {
-      body.graph->set_assigned_device(*node, options_.client_device);
-      continue;
-    }
-    const Node* placed = graph_.find(node->name());
-    if (placed == nullptr || placed->assigned_device().empty()) {
-      return internal_error(node->describe(), " has no device");
-    }
-    body.graph->set_assigned_device(*node, placed->assigned_device());
-  }
-  return {};
-}
-
-// The body of a function, of a branch or of a loop may name devices of several tasks and use handles of several: it is
-// cut with the rest. It inherits what its call asked for, not where the call happened to be put.
-Status MasterGraph::inline_calls(FunctionBody& body) const {
-  if (graph_.library().names().empty()) return {};
-  TUTTI_RETURN_IF_ERROR(inline_functions(body));
-  TUTTI_RETURN_IF_ERROR(lower_control_flow(body, Lowering::kAcrossTasks));
-  TUTTI_RETURN_IF_ERROR(release_users_of_handles(*body.graph));
-  bool all_placed = true;
-  for (Node* node : body.graph->nodes()) {
-    if (node->assigned_device().empty()) {
-      all_placed = false;
-    } else {
-      body.graph->set_requested_device(*node, node->assigned_device());
-    }
-  }
-  return all_placed ? Status() : place_nodes(*body.graph);
 }
 
 Result<CutStep> MasterGraph::cut(const Signature& names) {
@@ -151,9 +98,6 @@ Result<CutStep> MasterGraph::cut(const Signature& names) {
   for (const Node* retval : body.retvals) {
     step.needs.push_back(feeds_behind(retval, feed_of, body.graph->id_limit()));
   }
-  TUTTI_RETURN_IF_ERROR(assign_devices(body));
-  TUTTI_RETURN_IF_ERROR(inline_calls(body));
-
   PartitionOptions options;
   options.part_of = [](const std::string& device) { return std::string(task_of(device)); };
   options.incarnation_of = [this](const std::string& device) {
@@ -162,8 +106,9 @@ Result<CutStep> MasterGraph::cut(const Signature& names) {
   };
   options.client_device = options_.client_device;
   options.first_number = next_number_;
-  TUTTI_RETURN_IF_ERROR(join_controls(body, options.part_of));
-  TUTTI_ASSIGN_OR_RETURN(Partitioning cut, partition(body, options));
+  TUTTI_ASSIGN_OR_RETURN(
+      Partitioning cut,
+      cut_step(body, graph_, {.partition = options, .place = [this](Graph& graph) { return place_nodes(graph); }}));
   next_number_ = cut.next_number;
   for (Part& part : cut.parts) {
     step.parts.push_back({part.name, export_graph_def(*part.graph), std::move(part.feeds), std::move(part.fetches)});

@@ -56,8 +56,6 @@ class MasterGraph {
  private:
   Status check_versions(const std::string& graph_def, int* producer) const;
   Status place_nodes(Graph& graph) const;
-  Status assign_devices(FunctionBody& body) const;
-  Status inline_calls(FunctionBody& body) const;
   void say_placement(int first_id) const;
 
   const Options options_;

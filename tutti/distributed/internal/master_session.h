@@ -34,8 +34,8 @@ class MasterSession : public std::enable_shared_from_this<MasterSession> {
     SessionConfig config;
     // Of the workers; outlives the session.
     std::shared_ptr<WorkerDirectory> directory;
-    std::string task;      // the master's own
-    ClusterTasks cluster;  // not empty: cluster spec propagation
+    std::string task;        // the master's own
+    bool fail_fast = false;  // of the request
   };
   MasterSession(std::shared_ptr<MasterContext> context, Setup setup);
 

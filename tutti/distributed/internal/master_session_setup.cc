@@ -46,7 +46,7 @@ void MasterSession::discover() {
   Result<std::vector<FoundTask>> tasks = select_tasks(*setup_.directory, setup_.config.device_filters, setup_.task);
   if (!tasks.ok()) return end_creation(tasks.status());
   auto discovery = std::make_shared<Discovery>(
-      context_, "CreateSession", *std::move(tasks),
+      context_, *std::move(tasks), setup_.fail_fast ? Discovery::Absent::kError : Discovery::Absent::kWaitedFor,
       [self = shared_from_this()](Status status, auto tasks) { self->found(std::move(status), std::move(tasks)); });
   {
     MutexLock lock(mu_);
@@ -122,17 +122,15 @@ void MasterSession::create_worker_sessions() {
   });
   for (const FoundTask& found : tasks_) {
     Result<DeviceName> name = DeviceName::parse(found.task);
-    CreateWorkerSessionRequest request{
-        .session_handle = setup_.handle,
-        .cluster = setup_.cluster,
-        .job = name.ok() ? name->job.value_or("") : "",
-        .task = name.ok() ? name->task.value_or(0) : 0,
-        // Tasks of a client's own cluster may carry names that other clients' tasks carry too.
-        .isolate_session_state = setup_.config.isolate_session_state || !setup_.cluster.empty(),
-        // Its own: a task that was started anew since it was asked for them refuses.
-        .cluster_devices = found.devices,
-        .master_task = setup_.task,
-        .master_incarnation = client.incarnation};
+    CreateWorkerSessionRequest request{.session_handle = setup_.handle,
+                                       .cluster = {},
+                                       .job = name.ok() ? name->job.value_or("") : "",
+                                       .task = name.ok() ? name->task.value_or(0) : 0,
+                                       .isolate_session_state = setup_.config.isolate_session_state,
+                                       // Its own: a task that was started anew since it was asked for them refuses.
+                                       .cluster_devices = found.devices,
+                                       .master_task = setup_.task,
+                                       .master_incarnation = client.incarnation};
     found.worker->create_worker_session(std::move(request), {.cancellation = &creation_},
                                         [gather, task = found.task](const Result<EmptyMessage>& reply) {
                                           gather->answer(reply.status().with_context(task));

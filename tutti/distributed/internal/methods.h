@@ -3,6 +3,8 @@
 
 #include <string_view>
 
+#include "tutti/core/status.h"
+
 namespace tutti::methods {
 
 inline constexpr std::string_view kCreateSession = "/tensorflow.MasterService/CreateSession";
@@ -25,8 +27,18 @@ inline constexpr std::string_view kRunGraph = "/tensorflow.WorkerService/RunGrap
 inline constexpr std::string_view kCleanupGraph = "/tensorflow.WorkerService/CleanupGraph";
 inline constexpr std::string_view kCleanupAll = "/tensorflow.WorkerService/CleanupAll";
 inline constexpr std::string_view kRecvTensor = "/tensorflow.WorkerService/RecvTensor";
+inline constexpr std::string_view kLogging = "/tensorflow.WorkerService/Logging";
+inline constexpr std::string_view kMarkRecvFinished = "/tensorflow.WorkerService/MarkRecvFinished";
 
 // Between Tutti's own.
 inline constexpr std::string_view kRecvTensors = "/tutti.TaskService/RecvTensors";
+
+// What a task says that does not know a method. Kernels and codecs have kUnimplemented errors too, which come from
+// within a method.
+inline Status unknown(std::string_view method) { return unimplemented(printable(method), ": no such method here"); }
+// TensorFlow's servers say the code only.
+inline bool is_unknown(std::string_view method, const Status& status) {
+  return status.code() == Code::kUnimplemented && (status.message().empty() || status == unknown(method));
+}
 
 }  // namespace tutti::methods

@@ -115,9 +115,7 @@ void Peers::Impl::greeted(const std::string& task, const HelloReply& reply) {
   }
   heard_of(task, reply.incarnation);
   if (!want_fast) return;
-  const auto connect = [self = shared_from_this(), task, reply] {
-    self->connect_fast(task, reply.shm_name, reply.incarnation);
-  };
+  const auto connect = [self = shared_from_this(), task, reply] { self->connect_fast(task, reply); };
   if (options_.run) {
     options_.run(connect);
   } else {
@@ -125,13 +123,13 @@ void Peers::Impl::greeted(const std::string& task, const HelloReply& reply) {
   }
 }
 
-void Peers::Impl::connect_fast(const std::string& task, const std::string& name, std::uint64_t incarnation) {
+void Peers::Impl::connect_fast(const std::string& task, const HelloReply& reply) {
   std::uint64_t number = 0;
   {
     MutexLock lock(mu_);
     number = ++peers_.at(task)->fast_number;
   }
-  auto channel = options_.dial_fast(name, [weak = weak_from_this(), task, number](const Status&) {
+  auto channel = options_.dial_fast(reply, [weak = weak_from_this(), task, number](const Status&) {
     if (const auto self = weak.lock()) self->fast_lost(task, number);
   });
   const std::string way = channel.ok() ? (*channel)->describe() : channel.status().message();
@@ -143,7 +141,7 @@ void Peers::Impl::connect_fast(const std::string& task, const std::string& name,
     // fast_lost may have come before this: it counts on.
     if (channel.ok() && stopped_.ok() && peer.fast_number == number) {
       old = std::exchange(peer.fast, *std::move(channel));
-      peer.fast_to = incarnation;
+      peer.fast_to = reply.incarnation;
     }
   }
   options_.log.debug(str_cat("the fast way to ", task, ": ", way));

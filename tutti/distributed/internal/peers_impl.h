@@ -151,7 +151,7 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
   void send_heartbeat(const std::string& task, const std::shared_ptr<Channel>& channel, bool fast);
   void get_status(const std::string& task, const std::shared_ptr<Channel>& channel);
   void ask_failed(const std::string& task, const Status& status);
-  void connect_fast(const std::string& task, const std::string& name, std::uint64_t incarnation);
+  void connect_fast(const std::string& task, const HelloReply& reply);
   void fast_lost(const std::string& task, std::uint64_t number);
 
   const PeersOptions options_;

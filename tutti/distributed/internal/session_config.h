@@ -12,8 +12,4 @@ SessionConfig merge_configs(const SessionConfig& server, const SessionConfig& re
 // kInvalidArgument for what a remote master does not do.
 Status check_config(const SessionConfig& config);
 
-// The task of `cluster` whose address the client dialled (`target`, "grpc://host:port"), as "/job:...". Errors:
-// kInvalidArgument when there is none, or two, or it is `booted`, the name under which the server was started.
-Result<std::string> find_own_task(const ClusterTasks& cluster, const std::string& target, const std::string& booted);
-
 }  // namespace tutti::internal

@@ -40,6 +40,14 @@ class SessionTable {
     shard.sessions.erase(it);
     return session;
   }
+  std::size_t size() {
+    std::size_t count = 0;
+    for (Shard& shard : shards_) {
+      MutexLock lock(shard.mu);
+      count += shard.sessions.size();
+    }
+    return count;
+  }
   std::vector<Pointer> all() {
     std::vector<Pointer> sessions;
     for (Shard& shard : shards_) {

@@ -30,8 +30,6 @@ constexpr std::chrono::seconds kStopGrace{1};
 // A peer that answers no ping for so long has gone, or does not read. 10,000 idle connections make 330 pings a second.
 constexpr int kKeepaliveMs = 30'000;
 constexpr int kKeepaliveTimeoutMs = 10'000;
-// From a connection's first byte to its being usable; a slow-loris has no longer.
-constexpr int kHandshakeMs = 10'000;
 // Fewer and longer frames than HTTP/2's 16 KiB for tensors.
 constexpr int kFrameBytes = 1 << 20;
 
@@ -49,7 +47,7 @@ void set_arguments(grpc::ServerBuilder& builder, const ServerLimits& limits) {
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 1000);
-  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeMs);
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, static_cast<int>(limits.handshake.count()));
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_FRAME_SIZE, kFrameBytes);
   // Above our own limit, so that calls beyond it are refused with a reason instead of waiting at the caller.
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, static_cast<int>(std::min<std::int64_t>(

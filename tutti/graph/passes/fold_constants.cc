@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <optional>
+#include <span>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -52,6 +53,43 @@ std::optional<Tensor> measured(const Node& node, int i) {
   return std::nullopt;
 }
 
+// For each node the nearest nodes that come before it, or the node itself, whose running can be told: they have
+// effects, or read what others change. What takes the place of a value waits for these, although it no longer needs it.
+class EffectsBefore {
+ public:
+  // REQUIRES: what the node reads and waits for was added.
+  void add(Node& node, bool boundary) {
+    if (boundary) return;
+    std::vector<Node*> found;
+    if (!is_pure(node)) {
+      found.push_back(&node);
+    } else {
+      for (const Output& input : node.inputs()) collect(input.node, &found);
+      for (const Node* before : node.control_inputs()) collect(before, &found);
+    }
+    if (found.size() > kMost) found = {&node};
+    if (!found.empty()) effects_[&node] = std::move(found);
+  }
+  std::span<Node* const> of(const Node* node) const {
+    auto it = effects_.find(node);
+    return it == effects_.end() ? std::span<Node* const>() : it->second;
+  }
+
+ private:
+  // Of a node with more than these before it the node itself stays. More are more edges in each step; fewer let more
+  // nodes stay that only their shape is wanted of, and nodes that something waits for are not fused.
+  static constexpr std::size_t kMost = 16;
+
+  void collect(const Node* before, std::vector<Node*>* found) const {
+    for (Node* effect : of(before)) {
+      if (found->size() > kMost) return;
+      if (std::find(found->begin(), found->end(), effect) == found->end()) found->push_back(effect);
+    }
+  }
+
+  std::unordered_map<const Node*, std::vector<Node*>> effects_;
+};
+
 class Folder {
  public:
   Folder(FunctionBody& body, ConstantEvaluator& evaluator, std::int64_t max_bytes)
@@ -65,6 +103,7 @@ class Folder {
     for (Node* node : order) {
       read_folded_inputs(*node);
       if (may_fold(*node)) TUTTI_RETURN_IF_ERROR(fold(*node));
+      effects_.add(*node, fixed_.contains(node));
     }
     prune(body_);
     return {};
@@ -93,6 +132,7 @@ class Folder {
       NodeSpec spec = constant_spec(node, (*values)[i], after);
       spec.name = graph_.unique_name(str_cat(node.name(), "/folded_", i));
       TUTTI_ASSIGN_OR_RETURN(Node * constant, graph_.add_exact(std::move(spec)));
+      effects_.add(*constant, false);
       folded_[{&node, i}] = constant;
     }
     return {};
@@ -119,10 +159,14 @@ class Folder {
       if (!value) return std::nullopt;
       values.push_back(*std::move(value));
     }
-    // Of a branch not taken the shape must not be there either. A control edge from a Switch does not
-    // tell which branch that is, so such a node stays.
     for (const Output& input : node.inputs()) {
-      if (!branches_) break;
+      if (!branches_) {
+        const auto effects = effects_.of(input.node);
+        after->insert(after->end(), effects.begin(), effects.end());
+        continue;
+      }
+      // Of a branch not taken the shape must not be there either. A control edge from a Switch does not
+      // tell which branch that is, so such a node stays.
       if (input.node->op().has(kControlFlow)) return std::nullopt;
       after->push_back(input.node);
     }
@@ -182,6 +226,7 @@ class Folder {
   const std::int64_t max_bytes_;
   std::unordered_set<const Node*> fixed_;  // arguments and results
   bool branches_ = false;                  // there may be branches not taken
+  EffectsBefore effects_;                  // of the nodes passed so far
   std::unordered_map<Output, Node*, OutputHash> folded_;
 };
 

@@ -28,7 +28,8 @@ struct PassOptions {
   std::int64_t max_folded_bytes = 10 << 20;
 };
 
-// Replaces nodes that depend on constants only by Const nodes.
+// Replaces nodes that depend on constants only, or on shapes that are known, by Const nodes. Effects and reads of
+// variables that came before such a node still do.
 Status fold_constants(FunctionBody& body, ConstantEvaluator& evaluator, std::int64_t max_bytes);
 // Keeps one of several stateless nodes with the same op, inputs and attributes.
 Status merge_common_subexpressions(FunctionBody& body);

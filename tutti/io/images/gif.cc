@@ -135,6 +135,7 @@ struct GifFrame {
   std::string_view colors;  // red, green, blue each
   int code_bits = 0;
   std::string packed;
+  std::vector<std::uint8_t> indices;  // into the colours, once unpacked
 };
 
 struct GifFile {
@@ -178,15 +179,42 @@ GifFile read_blocks(std::string_view bytes) {
     frame.code_bits = in.byte();
     frame.packed = in.sub_blocks();
     if (in.ended()) break;
-    if (frame.code_bits < 1 || frame.code_bits > 11 || frame.colors.empty()) {
+    if (frame.code_bits < 1 || frame.code_bits > 8 || frame.width == 0 || frame.height == 0) {
       file.damage = invalid_argument("Invalid GIF data: frame ", file.frames.size(), " has codes of ", frame.code_bits,
-                                     " bits and ", frame.colors.size() / 3, " colours");
+                                     " bits for ", frame.width, " by ", frame.height, " pixels");
       return file;
     }
     file.frames.push_back(std::move(frame));
   }
   file.damage = invalid_argument("Invalid GIF data: it breaks off after ", file.frames.size(), " frames");
   return file;
+}
+
+// Unpacks frames until one is broken: as in TensorFlow, that one and what lies behind it do not count. The size of the
+// image goes by all others, also where only the first is wanted.
+Result<ImageSize> unpack_frames(GifFile& file, bool first_frame_only, const ImageLimits& limits) {
+  ImageSize size{.frames = 0, .channels = 3};
+  for (std::size_t i = 0; i < file.frames.size(); ++i) {
+    GifFrame& frame = file.frames[i];
+    ImageSize larger = size;
+    larger.frames = first_frame_only ? 1 : size.frames + 1;
+    larger.width = std::max(size.width, frame.width);
+    larger.height = std::max(size.height, frame.height);
+    TUTTI_RETURN_IF_ERROR(check_image_size(larger, limits, "GIF"));
+    frame.indices.assign(static_cast<std::size_t>(frame.width * frame.height), 0);
+    if (!LzwDecoder(frame.code_bits).decode(frame.packed, frame.indices)) {
+      file.damage = invalid_argument("Invalid GIF data: the pixels of frame ", i, " cannot be unpacked");
+      file.frames.resize(i);
+      break;
+    }
+    size = larger;
+    if (first_frame_only && i > 0) frame.indices = {};
+  }
+  if (file.frames.empty()) {
+    return file.damage.ok() ? invalid_argument("Invalid GIF data: it has no frames") : file.damage;
+  }
+  if (first_frame_only) file.frames.resize(1);
+  return size;
 }
 
 // The rows of an interlaced frame in the order in which they are stored.
@@ -203,14 +231,13 @@ std::vector<std::int64_t> row_order(const GifFrame& frame) {
   return rows;
 }
 
-Status draw(const GifFrame& frame, const std::vector<std::uint8_t>& indices, const ImageSize& size,
-            std::uint8_t* canvas) {
+Status draw(const GifFrame& frame, const ImageSize& size, std::uint8_t* canvas) {
   const std::vector<std::int64_t> rows = row_order(frame);
   const auto colors = static_cast<int>(frame.colors.size() / 3);
   for (std::size_t r = 0; r < rows.size(); ++r) {
     const std::int64_t y = frame.top + rows[r];
     if (y >= size.height) continue;
-    const std::uint8_t* from = indices.data() + static_cast<std::int64_t>(r) * frame.width;
+    const std::uint8_t* from = frame.indices.data() + static_cast<std::int64_t>(r) * frame.width;
     for (std::int64_t x = frame.left; x < std::min(frame.left + frame.width, size.width); ++x) {
       const int index = from[x - frame.left];
       if (index == frame.transparent) continue;
@@ -225,30 +252,15 @@ Status draw(const GifFrame& frame, const std::vector<std::uint8_t>& indices, con
 
 Status decode_gif(std::string_view bytes, bool first_frame_only, const ImageLimits& limits, const PixelRoom& room) {
   GifFile file = read_blocks(bytes);
-  if (file.frames.empty()) {
-    return file.damage.ok() ? invalid_argument("Invalid GIF data: it has no frames") : file.damage;
-  }
-  if (!file.damage.ok()) return file.damage;
-  if (first_frame_only) file.frames.resize(1);
-  ImageSize size{.frames = std::ssize(file.frames), .channels = 3};
-  for (const GifFrame& frame : file.frames) {
-    size.width = std::max(size.width, frame.width);
-    size.height = std::max(size.height, frame.height);
-  }
-  TUTTI_RETURN_IF_ERROR(check_image_size(size, limits, "GIF"));
+  TUTTI_ASSIGN_OR_RETURN(const ImageSize size, unpack_frames(file, first_frame_only, limits));
   TUTTI_ASSIGN_OR_RETURN(void* to, room(size));
   const std::int64_t canvas_bytes = size.height * size.row_bytes();
   auto* canvas = static_cast<std::uint8_t*>(to);
   std::memset(canvas, 0, static_cast<std::size_t>(canvas_bytes));
-  std::vector<std::uint8_t> indices;
   for (std::size_t i = 0; i < file.frames.size(); ++i, canvas += canvas_bytes) {
     if (i > 0) std::memcpy(canvas, canvas - canvas_bytes, static_cast<std::size_t>(canvas_bytes));
-    const GifFrame& frame = file.frames[i];
-    indices.assign(static_cast<std::size_t>(frame.width * frame.height), 0);
-    if (!LzwDecoder(frame.code_bits).decode(frame.packed, indices)) {
-      return invalid_argument("Invalid GIF data: the pixels of frame ", i, " cannot be unpacked");
-    }
-    TUTTI_RETURN_IF_ERROR(draw(frame, indices, size, canvas));
+    if (file.frames[i].colors.empty()) return invalid_argument("Invalid GIF data: missing color map for frame ", i);
+    TUTTI_RETURN_IF_ERROR(draw(file.frames[i], size, canvas));
   }
   return {};
 }

@@ -17,13 +17,21 @@ HWY_INLINE hn::Vec<D> constant(D d, double value) {
   return hn::Set(d, static_cast<hn::TFromD<D>>(value));
 }
 
-// The processor's minimum and maximum give the second operand when one is NaN; these give the NaN.
+// When one is NaN, these give the NaN. Highway's own give the second operand or the number, as the target has it.
 template <class D, class V>
-HWY_INLINE V or_nan([[maybe_unused]] D d, V a, V chosen) {
+HWY_INLINE V larger(D, V a, V b) {
   if constexpr (hwy::IsFloat<hn::TFromD<D>>()) {
-    return hn::IfThenElse(hn::IsNaN(a), a, chosen);
+    return hn::IfThenElse(hn::Or(hn::Gt(a, b), hn::IsNaN(a)), a, b);
   } else {
-    return chosen;
+    return hn::Max(a, b);
+  }
+}
+template <class D, class V>
+HWY_INLINE V smaller(D, V a, V b) {
+  if constexpr (hwy::IsFloat<hn::TFromD<D>>()) {
+    return hn::IfThenElse(hn::Or(hn::Lt(a, b), hn::IsNaN(a)), a, b);
+  } else {
+    return hn::Min(a, b);
   }
 }
 
@@ -48,8 +56,8 @@ TUTTI_BINARY(FloorDiv, hn::Floor(hn::Div(a, b)))
 // A comparison with NaN is false: so the zero is asked for, not its opposite.
 TUTTI_BINARY(DivNoNan, hn::IfThenZeroElse(hn::Eq(b, hn::Zero(d)), hn::Div(a, b)))
 TUTTI_BINARY(MulNoNan, hn::IfThenZeroElse(hn::Eq(b, hn::Zero(d)), hn::Mul(a, b)))
-TUTTI_BINARY(Maximum, or_nan(d, a, hn::Max(a, b)))
-TUTTI_BINARY(Minimum, or_nan(d, a, hn::Min(a, b)))
+TUTTI_BINARY(Maximum, larger(d, a, b))
+TUTTI_BINARY(Minimum, smaller(d, a, b))
 TUTTI_BINARY(SquaredDifference, square(d, hn::Sub(a, b)))
 TUTTI_BINARY(Xlogy, hn::IfThenZeroElse(hn::Eq(a, hn::Zero(d)), hn::Mul(a, log(d, b))))
 TUTTI_BINARY(Xdivy, hn::IfThenZeroElse(hn::Eq(a, hn::Zero(d)), hn::Div(a, b)))

@@ -84,7 +84,7 @@ class OneDnnConvolutions {
   const std::unique_ptr<State> state_;
 };
 
-// Float convolutions of few windows with a large filter, by products of the windows of the whole batch.
+// Float convolutions of images of few windows with a large filter, by products of the windows of the whole batch.
 bool has_few_places(const ConvShape& shape);
 // REQUIRES: has_few_places(shape), no dimension of 0.
 Status few_places_convolution(ConvResult result, const ConvShape& shape, const ConvArrays& arrays, Team& team,

@@ -69,7 +69,8 @@ void fold(const ConvShape& s, float* windows, float* input) {
 }  // namespace
 
 bool has_few_places(const ConvShape& s) {
-  return s.groups == 1 && !s.channels_first && places_of(s) <= kFewPlaces && s.filter_elements() >= kLargeFilter;
+  const bool images = !s.volumes && !s.channels_first && s.groups == 1;
+  return images && places_of(s) <= kFewPlaces && s.filter_elements() >= kLargeFilter;
 }
 
 Status few_places_convolution(ConvResult result, const ConvShape& s, const ConvArrays& arrays, Team& team,

@@ -278,8 +278,8 @@ class TensorListConcatLists : public ElementKernel {
       TUTTI_ASSIGN_OR_RETURN(const TensorList* first, list_at(a, i, dtype_));
       TUTTI_ASSIGN_OR_RETURN(const TensorList* second, list_at(b, i, dtype_));
       TUTTI_ASSIGN_OR_RETURN(PartialShape shape, first->element_shape().merge(second->element_shape()));
-      std::vector<Tensor> items = first->items();
       TUTTI_RETURN_IF_ERROR(check_list_size(first->size() + second->size()));
+      std::vector<Tensor> items = first->items();
       for (Tensor& item : second->items()) items.push_back(std::move(item));
       TUTTI_RETURN_IF_ERROR(
           put_list(*out, i, std::make_shared<const TensorList>(dtype_, std::move(shape), std::move(items))));

@@ -118,8 +118,9 @@ Status stack_items(KernelContext& ctx, int out, const std::vector<Tensor>& items
 }
 
 namespace {
-// A list of this many items takes memory before it holds anything; more than this is a mistake.
-constexpr std::int64_t kMaxListItems = std::int64_t{1} << 27;
+// A list takes memory before its items hold anything: not more than this.
+constexpr std::int64_t kMaxListBytes = std::int64_t{1} << 30;
+constexpr std::int64_t kMaxListItems = kMaxListBytes / std::int64_t{sizeof(Tensor)};
 }  // namespace
 
 Result<const TensorList*> input_list(KernelContext& ctx, int i, DType dtype) {
@@ -145,8 +146,10 @@ Status set_list(KernelContext& ctx, int out, std::shared_ptr<const TensorList> l
 }
 
 Status check_list_size(std::int64_t size) {
-  if (size >= 0 && size <= kMaxListItems) return {};
-  return invalid_argument("a list cannot have ", size, " items");
+  if (size < 0) return invalid_argument("a list cannot have ", size, " items");
+  if (size <= kMaxListItems) return {};
+  return resource_exhausted("a list of ", size, " items, each of which takes ", sizeof(Tensor),
+                            " bytes before it holds anything, is longer than ", kMaxListItems);
 }
 
 namespace {
@@ -257,7 +260,7 @@ class TensorListSetItem : public ListKernel {
     const Tensor& item = ctx.input(2);
     std::shared_ptr<const TensorList> longer;
     if (resize_ && index >= list->size()) {
-      TUTTI_RETURN_IF_ERROR(check_list_size(index));
+      TUTTI_RETURN_IF_ERROR(check_list_size(index + 1));
       longer = list->resized(index + 1);
       list = longer.get();
     }
@@ -310,9 +313,7 @@ class TensorListFromTensor : public ListKernel {
       return invalid_argument("Specified a list with shape ", shape, " from a tensor with shape ", tensor.shape());
     }
     // Rows of nothing may be of any number; an item of the list is not nothing.
-    if (tensor.dim(0) > kMaxListItems) {
-      return resource_exhausted("a list of ", tensor.dim(0), " items from a tensor with shape ", tensor.shape());
-    }
+    TUTTI_RETURN_IF_ERROR(check_list_size(tensor.dim(0)));
     std::vector<Tensor> items;
     items.reserve(tensor.dim(0));
     for (std::int64_t i = 0; i < tensor.dim(0); ++i) items.push_back(row_of(tensor, i));

@@ -236,7 +236,7 @@ struct OneDnnConvolutions::State {
   Status run(const ConvShape& shape, const ConvArrays& arrays, Allocator& allocator) {
     // oneDNN reports what it cannot do or allocate by exceptions; none may leave a kernel.
     try {
-      onednn::stay_on_this_thread();
+      const onednn::StayOnThisThread alone;
       return get(shape)->run(arrays, allocator);
     } catch (const dnnl::error& error) {
       return internal_error("oneDNN failed on the convolution ", shape, ": ", error.what());

@@ -43,7 +43,7 @@ Status onednn_gemm(const GemmShape& s, const GemmStrides& strides, const float* 
   std::atomic<dnnl_status_t> failure = dnnl_success;
   parallel_for(team, units, static_cast<std::int64_t>(grain / kPieceUnit) + 1,
                [&](std::int64_t begin, std::int64_t end) {
-                 onednn::stay_on_this_thread();
+                 const onednn::StayOnThisThread alone;
                  const std::int64_t from = begin * kPieceUnit, to = std::min(size, end * kPieceUnit);
                  const Block block = by_rows ? Block{from, to - from, 0, s.n} : Block{0, s.m, from, to - from};
                  const dnnl_status_t status = multiply_block(s, strides, a, b, c, block);

@@ -166,22 +166,24 @@ template <bool kRoot>
 struct Ftrl {
   static constexpr int kStates = 3;  // var, accum, linear
   template <class D, class V>
-  static HWY_INLINE V power(D d, V x, V exponent) {
+  static HWY_INLINE V power(D d, V x, hn::TFromD<D> exponent) {
     if constexpr (kRoot) return hn::Sqrt(x);
+    if (exponent == 0) return hn::Set(d, 1);
     // Zero stays zero: log gives -infinity.
-    return exp(d, hn::Mul(exponent, log(d, x)));
+    return exp(d, hn::Mul(hn::Set(d, exponent), log(d, x)));
   }
   template <class D, class V>
   static HWY_INLINE void run(D d, V* s, V g, const hn::TFromD<D>* k) {
-    const V exponent = hn::Set(d, k[0]), l1 = hn::Set(d, k[3]), l2 = hn::Set(d, k[4]);
+    const V scale = hn::Set(d, k[2]), l1 = hn::Set(d, k[3]), l2 = hn::Set(d, k[4]);
     const V shrunk = hn::MulAdd(hn::Set(d, k[5]), s[0], g);
     const V accum = hn::MulAdd(g, g, s[1]);
-    const V rate = hn::Mul(power(d, accum, exponent), hn::Set(d, k[2]));
-    const V old_rate = hn::Mul(power(d, s[1], exponent), hn::Set(d, k[2]));
-    s[2] = hn::Sub(hn::MulAdd(shrunk, hn::Set(d, k[1]), s[2]), hn::Mul(hn::Sub(rate, old_rate), s[0]));
-    const V pull = hn::CopySign(l1, s[2]);
-    const V moved = hn::Div(hn::Sub(pull, s[2]), hn::Add(rate, l2));
-    s[0] = hn::IfThenElseZero(hn::Gt(hn::Abs(s[2]), l1), moved);
+    const V root = power(d, accum, k[0]);
+    const V growth = hn::Mul(hn::Sub(root, power(d, s[1], k[0])), scale);
+    s[2] = hn::Sub(hn::MulAdd(shrunk, hn::Set(d, k[1]), s[2]), hn::Mul(growth, s[0]));
+    // l1 may be negative, and then even a sum of zero is larger.
+    const V pull = hn::Xor(l1, hn::And(hn::SignBit(d), s[2]));
+    const V moved = hn::Div(hn::Sub(pull, s[2]), hn::MulAdd(root, scale, l2));
+    s[0] = hn::IfThenElseZero(hn::And(hn::Gt(hn::Abs(s[2]), l1), hn::Ne(s[2], hn::Zero(d))), moved);
     s[1] = accum;
   }
 };
@@ -328,7 +330,93 @@ HWY_AFTER_NAMESPACE();
 namespace tutti::cpu {
 HWY_EXPORT(find_loop);
 
+namespace {
+
+using Complex = std::complex<double>;
+
+// The rules as above, one element at a time. Squares are of the number, not of its size, as in TensorFlow.
+template <UpdateRule kRule>
+void update_complex(Complex* s, Complex g, const Complex* k) {
+  using enum UpdateRule;
+  if constexpr (kRule == kGradientDescent) {
+    s[0] -= k[0] * g;
+  } else if constexpr (kRule == kMomentum || kRule == kNesterovMomentum) {
+    s[1] = s[1] * k[1] + g;
+    s[0] -= k[0] * (kRule == kNesterovMomentum ? s[1] * k[1] + g : s[1]);
+  } else if constexpr (kRule == kKerasMomentum || kRule == kKerasNesterov) {
+    s[1] = s[1] * k[1] - k[0] * g;
+    s[0] += kRule == kKerasNesterov ? s[1] * k[1] - k[0] * g : s[1];
+  } else if constexpr (kRule == kAdam || kRule == kNesterovAdam) {
+    s[1] += (g - s[1]) * k[1];
+    s[2] += (g * g - s[2]) * k[2];
+    const Complex m = kRule == kNesterovAdam ? g * k[1] + k[4] * s[1] : s[1];
+    s[0] -= m * k[0] / (std::sqrt(s[2]) + k[3]);
+  } else if constexpr (kRule == kRmsProp) {
+    s[1] += (g * g - s[1]) * k[1];
+    s[2] = s[2] * k[2] + g * k[0] / std::sqrt(s[1] + k[3]);
+    s[0] -= s[2];
+  } else if constexpr (kRule == kCenteredRmsProp) {
+    s[2] += (g * g - s[2]) * k[1];
+    s[1] += (g - s[1]) * k[1];
+    s[3] = s[3] * k[2] + g * k[0] / std::sqrt(s[2] - s[1] * s[1] + k[3]);
+    s[0] -= s[3];
+  } else if constexpr (kRule == kAdagrad) {
+    if (k[2] != 0.0) s[1] += g * g;
+    s[0] -= g * k[0] / (std::sqrt(s[1]) + k[1]);
+  } else {
+    static_assert(kRule == kAdadelta);
+    s[1] = s[1] * k[1] + g * g * k[2];
+    const Complex step = std::sqrt(s[2] + k[3]) / std::sqrt(s[1] + k[3]) * g;
+    s[0] -= k[0] * step;
+    s[2] = s[2] * k[1] + step * step * k[2];
+  }
+}
+
+template <UpdateRule kRule>
+void run_complex(const void* const* old, void* const* fresh, const void* grad, const void* scalars, std::int64_t n) {
+  const int states = update_states(kRule);
+  for (std::int64_t i = 0; i < n; ++i) {
+    Complex s[kMaxUpdateStates];
+    for (int j = 0; j < states; ++j) s[j] = static_cast<const Complex*>(old[j])[i];
+    update_complex<kRule>(s, static_cast<const Complex*>(grad)[i], static_cast<const Complex*>(scalars));
+    for (int j = 0; j < states; ++j) static_cast<Complex*>(fresh[j])[i] = s[j];
+  }
+}
+
+UpdateLoop find_complex(UpdateRule rule) {
+  using enum UpdateRule;
+  switch (rule) {
+    case kGradientDescent:
+      return &run_complex<kGradientDescent>;
+    case kMomentum:
+      return &run_complex<kMomentum>;
+    case kNesterovMomentum:
+      return &run_complex<kNesterovMomentum>;
+    case kKerasMomentum:
+      return &run_complex<kKerasMomentum>;
+    case kKerasNesterov:
+      return &run_complex<kKerasNesterov>;
+    case kAdam:
+      return &run_complex<kAdam>;
+    case kNesterovAdam:
+      return &run_complex<kNesterovAdam>;
+    case kRmsProp:
+      return &run_complex<kRmsProp>;
+    case kCenteredRmsProp:
+      return &run_complex<kCenteredRmsProp>;
+    case kAdagrad:
+      return &run_complex<kAdagrad>;
+    case kAdadelta:
+      return &run_complex<kAdadelta>;
+    default:
+      return nullptr;
+  }
+}
+
+}  // namespace
+
 UpdateLoop find_update(UpdateRule rule, DType dtype, bool root) {
+  if (dtype == DType::kComplex128) return find_complex(rule);
   return HWY_DYNAMIC_DISPATCH(find_loop)(rule, dtype, root);
 }
 
@@ -343,15 +431,13 @@ std::array<double, kMaxUpdateScalars> prepare_ftrl(std::span<const double> in, b
   return {exponent, 1, 1 / lr, l1, 2 * l2, 2 * shrinkage};
 }
 
-}  // namespace
-
-std::array<double, kMaxUpdateScalars> prepare_scalars(UpdateRule rule, std::span<const double> in, bool flag) {
+// Of the rules that have complex numbers, and AMSGrad.
+template <typename N>
+std::array<N, kMaxUpdateScalars> prepare_any(UpdateRule rule, std::span<const N> in, bool flag) {
+  const N one = 1.0, zero = 0.0;
   switch (rule) {
     case UpdateRule::kGradientDescent:
       return {in[0]};
-    case UpdateRule::kProximalDescent:
-    case UpdateRule::kProximalAdagrad:
-      return {in[0], std::max(in[1], 0.0), in[2]};  // a negative l1 does nothing
     case UpdateRule::kMomentum:
     case UpdateRule::kNesterovMomentum:
     case UpdateRule::kKerasMomentum:
@@ -360,16 +446,53 @@ std::array<double, kMaxUpdateScalars> prepare_scalars(UpdateRule rule, std::span
     case UpdateRule::kAdam:
     case UpdateRule::kNesterovAdam:
     case UpdateRule::kAdamAmsgrad:
-      return {in[2] * std::sqrt(1 - in[1]) / (1 - in[0]), 1 - in[3], 1 - in[4], in[5], in[3]};
-    case UpdateRule::kAdaMax:
-      return {in[1] / (1 - in[0]), 1 - in[2], in[3], in[4]};
+      return {in[2] * std::sqrt(one - in[1]) / (one - in[0]), one - in[3], one - in[4], in[5], in[3]};
     case UpdateRule::kRmsProp:
     case UpdateRule::kCenteredRmsProp:
-      return {in[0], 1 - in[1], in[2], in[3]};
+      return {in[0], one - in[1], in[2], in[3]};
     case UpdateRule::kAdagrad:
-      return {in[0], in.size() > 1 ? in[1] : 0, flag ? 1.0 : 0.0};
+      return {in[0], in.size() > 1 ? in[1] : zero, flag ? one : zero};
     case UpdateRule::kAdadelta:
-      return {in[0], in[1], 1 - in[1], in[2]};
+      return {in[0], in[1], one - in[1], in[2]};
+    default:
+      return {};
+  }
+}
+
+Status check_penalty(std::string_view name, double value) {
+  if (value >= 0) return {};
+  return invalid_argument(name, " regularization strength is not a non-negative scalar: ", value);
+}
+
+Status check_ftrl(std::span<const double> in, bool multiply_linear_by_lr) {
+  const double lr = in[0], power = in.back();
+  if (!(lr > 0 || (lr == 0 && multiply_linear_by_lr))) {
+    return invalid_argument("lr is not a positive scalar (or zero if multiply_linear_by_lr is set): ", lr);
+  }
+  TUTTI_RETURN_IF_ERROR(check_penalty("l1", in[1]));
+  TUTTI_RETURN_IF_ERROR(check_penalty("l2", in[2]));
+  if (in.size() > 4) TUTTI_RETURN_IF_ERROR(check_penalty("l2 shrinkage", in[3]));
+  if (!(power <= 0)) return invalid_argument("lr_power is not a non-positive scalar: ", power);
+  return {};
+}
+
+}  // namespace
+
+Status check_scalars(UpdateRule rule, std::span<const double> in, bool flag, bool sparse) {
+  if (rule == UpdateRule::kFtrl && sparse) return check_ftrl(in, flag);
+  if (rule != UpdateRule::kProximalAdagrad) return {};
+  if (!(in[0] > 0)) return invalid_argument("lr is not a positive scalar: ", in[0]);
+  TUTTI_RETURN_IF_ERROR(check_penalty("l1", in[1]));
+  return check_penalty("l2", in[2]);
+}
+
+std::array<double, kMaxUpdateScalars> prepare_scalars(UpdateRule rule, std::span<const double> in, bool flag) {
+  switch (rule) {
+    case UpdateRule::kProximalDescent:
+    case UpdateRule::kProximalAdagrad:
+      return {in[0], std::max(in[1], 0.0), in[2]};  // a negative l1 does nothing
+    case UpdateRule::kAdaMax:
+      return {in[1] / (1 - in[0]), 1 - in[2], in[3], in[4]};
     case UpdateRule::kFtrl:
       return prepare_ftrl(in, flag);
     case UpdateRule::kAdagradDa:
@@ -378,8 +501,13 @@ std::array<double, kMaxUpdateScalars> prepare_scalars(UpdateRule rule, std::span
       return {in[0], in[1], in[2], in[3], 1 - in[3]};
     case UpdateRule::kPowerSign:
       return {in[0], in[1] * in[2], 0, in[3], 1 - in[3]};
+    default:
+      return prepare_any(rule, in, flag);
   }
-  return {};
+}
+
+std::array<Complex, kMaxUpdateScalars> prepare_scalars(UpdateRule rule, std::span<const Complex> in, bool flag) {
+  return prepare_any(rule, in, flag);
 }
 
 int update_states(UpdateRule rule) {

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <array>
+#include <complex>
 #include <cstdint>
 #include <span>
 
 #include "tutti/core/dtype.h"
+#include "tutti/core/status.h"
 
 namespace tutti::cpu {
 
@@ -39,8 +41,13 @@ inline constexpr int kMaxUpdateScalars = 8;
 using UpdateLoop = void (*)(const void* const* old, void* const* fresh, const void* grad, const void* scalars,
                             std::int64_t n);
 
-// For float and double; null otherwise. `root`: Ftrl with a power of -0.5, which needs no general power.
+// For float and double, and for complex128 where TensorFlow updates complex variables; null otherwise. `root`: Ftrl
+// with a power of -0.5, which needs no general power.
 UpdateLoop find_update(UpdateRule rule, DType dtype, bool root);
+
+// Refuses what TensorFlow does of an op's scalar inputs, in the order of `prepare_scalars`: those of ProximalAdagrad,
+// and of Ftrl on rows.
+Status check_scalars(UpdateRule rule, std::span<const double> inputs, bool flag, bool sparse);
 
 // Turns the op's scalar inputs, in the op's order, into the constants of the loop. `flag`: update_slots of Adagrad,
 // multiply_linear_by_lr of Ftrl.
@@ -57,6 +64,10 @@ UpdateLoop find_update(UpdateRule rule, DType dtype, bool root);
 //   AddSign    lr, alpha, sign_decay, beta
 //   PowerSign  lr, logbase, sign_decay, beta
 std::array<double, kMaxUpdateScalars> prepare_scalars(UpdateRule rule, std::span<const double> inputs, bool flag);
+// The same of a rule that has a loop of complex128.
+std::array<std::complex<double>, kMaxUpdateScalars> prepare_scalars(UpdateRule rule,
+                                                                    std::span<const std::complex<double>> inputs,
+                                                                    bool flag);
 
 // States that a rule changes, the variable included.
 int update_states(UpdateRule rule);

@@ -20,16 +20,43 @@ constexpr std::int64_t kBatch = 100;
 
 Status no_number() { return internal_error("TruncatedNormal rejection sampler failed to accept a sample."); }
 
-// Draws `count` numbers into `to`. T: what is computed with; S: what is stored.
+// A half number of which every operation is rounded, as TensorFlow computes with them. What is accepted depends on it.
+class RoundedHalf {
+ public:
+  explicit RoundedHalf(Half value) : value_(static_cast<float>(value)) {}
+  explicit RoundedHalf(double value) : RoundedHalf(Half(static_cast<float>(value))) {}
+  explicit operator float() const { return value_; }
+  explicit operator double() const { return value_; }
+  explicit operator Half() const { return Half(value_); }
+  RoundedHalf operator-() const { return RoundedHalf(-value_); }
+  friend RoundedHalf operator+(RoundedHalf a, RoundedHalf b) { return RoundedHalf(a.value_ + b.value_); }
+  friend RoundedHalf operator-(RoundedHalf a, RoundedHalf b) { return RoundedHalf(a.value_ - b.value_); }
+  friend RoundedHalf operator*(RoundedHalf a, RoundedHalf b) { return RoundedHalf(a.value_ * b.value_); }
+  friend RoundedHalf operator/(RoundedHalf a, RoundedHalf b) { return RoundedHalf(a.value_ / b.value_); }
+  friend auto operator<=>(RoundedHalf, RoundedHalf) = default;
+  friend RoundedHalf sqrt(RoundedHalf x) { return RoundedHalf(std::sqrt(x.value_)); }
+  friend RoundedHalf exp(RoundedHalf x) { return RoundedHalf(std::exp(x.value_)); }
+  friend RoundedHalf log(RoundedHalf x) { return RoundedHalf(std::log(x.value_)); }
+  friend bool isfinite(RoundedHalf x) { return std::isfinite(x.value_); }
+
+ private:
+  float value_;
+};
+
+using std::exp, std::isfinite, std::log, std::sqrt;  // beside those of RoundedHalf
+
+// Draws `count` numbers into `to`. T: what is computed with; S: what is drawn and stored.
 template <typename T, typename S>
 class BoundedNormal {
  public:
   static Result<BoundedNormal> create(T mean, T stddev, T low, T high) {
-    if (!(stddev > 0) || !(low < high) || (!std::isfinite(low) && !std::isfinite(high))) {
-      return invalid_argument("Invalid parameters: mean ", mean, ", stddev ", stddev, ", bounds ", low, " and ", high);
+    if (!(stddev > T(0)) || !(low < high) || (!isfinite(low) && !isfinite(high))) {
+      const auto number = [](T value) { return static_cast<double>(value); };
+      return invalid_argument("Invalid parameters: mean ", number(mean), ", stddev ", number(stddev), ", bounds ",
+                              number(low), " and ", number(high));
     }
     // An only bound becomes the lower one; two on one side of the mean become positive.
-    if ((std::isinf(low) && low < 0) || high < mean) {
+    if ((!isfinite(low) && low < T(0)) || high < mean) {
       std::swap(low, high);
       stddev = -stddev;
     }
@@ -40,10 +67,10 @@ class BoundedNormal {
     to_ = to;
     end_ = to + count;
     tries_ = 0;
-    const T root = std::sqrt(low_ * low_ + T(4));
-    const T cutoff = T(2) * std::exp(T(0.5) + (low_ * (low_ - root)) / T(4)) / (low_ + root);
-    const T inside = static_cast<T>(kInsideForNormal);
-    if ((low_ < -inside && high_ >= 0) || (high_ > inside && low_ <= 0)) return from_normal(generator);
+    const T root = sqrt(low_ * low_ + T(4));
+    const T cutoff = T(2) * exp(T(0.5) + (low_ * (low_ - root)) / T(4)) / (low_ + root);
+    const T inside(kInsideForNormal);
+    if ((low_ < -inside && high_ >= T(0)) || (high_ > inside && low_ <= T(0))) return from_normal(generator);
     return high_ - low_ < cutoff ? from_uniform(generator) : from_exponential(generator, (low_ + root) / T(2));
   }
 
@@ -59,7 +86,8 @@ class BoundedNormal {
 
   Status from_normal(Philox& generator) {
     while (to_ < end_) {
-      for (const T z : Normal<T>()(generator.next())) {
+      for (const S drawn : Normal<S>()(generator.next())) {
+        const T z(drawn);
         if (z >= low_ && z <= high_) {
           if (accept(z)) return {};
         } else if (++tries_ > kMaxIterations) {
@@ -71,13 +99,13 @@ class BoundedNormal {
   }
 
   Status from_uniform(Philox& generator) {
-    const T plus = low_ < 0 ? T(0) : low_ * low_;
+    const T plus = low_ < T(0) ? T(0) : low_ * low_;
     while (to_ < end_) {
-      const auto places = Uniform<T>()(generator.next());
-      const auto chances = Uniform<T>()(generator.next());
+      const auto places = Uniform<S>()(generator.next());
+      const auto chances = Uniform<S>()(generator.next());
       for (std::size_t i = 0; i < places.size(); ++i) {
-        const T z = places[i] * (high_ - low_) + low_;
-        if (chances[i] <= std::exp((plus - z * z) / T(2))) {
+        const T z = T(places[i]) * (high_ - low_) + low_;
+        if (T(chances[i]) <= exp((plus - z * z) / T(2))) {
           if (accept(z)) return {};
         } else if (++tries_ >= kMaxIterations) {
           return no_number();
@@ -89,11 +117,11 @@ class BoundedNormal {
 
   Status from_exponential(Philox& generator, T alpha) {
     while (to_ < end_) {
-      const auto numbers = Uniform<T>()(generator.next());
+      const auto numbers = Uniform<S>()(generator.next());
       for (std::size_t i = 0; i + 1 < numbers.size(); i += 2) {
-        const T z = -std::log(numbers[i]) / alpha + low_;
+        const T z = -log(T(numbers[i])) / alpha + low_;
         const T x = low_ < alpha ? alpha - z : low_ - alpha;
-        if (numbers[i + 1] <= std::exp(-x * x / T(2)) && z < high_) {
+        if (T(numbers[i + 1]) <= exp(-x * x / T(2)) && z < high_) {
           if (accept(z)) return {};
         } else if (++tries_ >= kMaxIterations) {
           return no_number();
@@ -156,7 +184,7 @@ class ParameterizedTruncatedNormal : public Kernel {
   static Status draw_as(KernelContext& ctx, std::int64_t batch, Philox& generator, S* to, std::int64_t count) {
     const auto value = [&](int i) {
       const Tensor& parameter = ctx.input(i);
-      return static_cast<T>(parameter.data<S>()[parameter.num_elements() == 1 ? 0 : batch]);
+      return T(parameter.data<S>()[parameter.num_elements() == 1 ? 0 : batch]);
     };
     using Law = BoundedNormal<T, S>;
     TUTTI_ASSIGN_OR_RETURN(Law law, Law::create(value(1), value(2), value(3), value(4)));
@@ -171,7 +199,7 @@ class ParameterizedTruncatedNormal : public Kernel {
       case DType::kDouble:
         return draw_as<double, double>(ctx, batch, generator, out.data<double>() + first, count);
       case DType::kHalf:
-        return draw_as<float, Half>(ctx, batch, generator, out.data<Half>() + first, count);
+        return draw_as<RoundedHalf, Half>(ctx, batch, generator, out.data<Half>() + first, count);
       default:
         return unimplemented("no normal numbers of ", dtype_name(out.dtype()));
     }

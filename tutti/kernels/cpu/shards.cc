@@ -189,7 +189,9 @@ class Next : public AsyncKernel {
     if (!board.ok()) return done(board.status());
     const auto finished = read_claim(ctx.input(1));
     if (!finished.ok()) return done(finished.status());
-    (*board)->next(worker_, *finished, ctx.cancellation(),
+    const auto threads = read_scalar_integer(ctx.input(2), "threads");
+    if (!threads.ok()) return done(threads.status());
+    (*board)->next({worker_, *threads}, *finished, ctx.cancellation(),
                    [&ctx, done = std::move(done)](Status status, ShardClaim claim) {
                      if (status.ok()) ctx.set_output(0, Tensor::vector<std::int64_t>({claim.step, claim.shard}));
                      done(std::move(status));
@@ -280,6 +282,11 @@ Status open_shards(KernelContext& ctx) {
   TUTTI_ASSIGN_OR_RETURN(const std::int64_t step, read_scalar_integer(ctx.input(1), "step"));
   if (step < 0) return invalid_argument("a step to open must not be negative: ", step);
   board->open(step);
+  return {};
+}
+
+Status team_size(KernelContext& ctx) {
+  ctx.set_output(0, Tensor::scalar(std::int64_t{ctx.team().size()}));
   return {};
 }
 

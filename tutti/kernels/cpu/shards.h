@@ -26,6 +26,8 @@ KernelFactory attend_shards_kernel();
 KernelFactory give_back_shards_kernel();
 // handle, step
 Status open_shards(KernelContext& ctx);
+// How many threads one kernel may use here.
+Status team_size(KernelContext& ctx);
 // handle
 Status close_shards(KernelContext& ctx);
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tutti/kernels/cpu/element.h"
+#include "tutti/kernels/cpu/internal/list_access.h"
 #include "tutti/kernels/cpu/lists.h"
 #include "tutti/kernels/resources/slots.h"
 #include "tutti/kernels/resources/tensor_array.h"
@@ -155,6 +156,7 @@ class TensorArrayConcat : public Kernel {
     TUTTI_ASSIGN_OR_RETURN(const auto array, input_array(ctx));
     TUTTI_RETURN_IF_ERROR(check_dtype(*array, dtype_));
     TUTTI_ASSIGN_OR_RETURN(const std::int64_t count, array->size());
+    TUTTI_RETURN_IF_ERROR(check_list_size(count));
     std::vector<Tensor> items;
     PartialShape rest = rest_;
     std::int64_t rows = 0;

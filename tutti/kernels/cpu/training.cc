@@ -2,13 +2,16 @@
 
 #include <algorithm>
 #include <array>
+#include <complex>
 #include <optional>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "tutti/kernels/cpu/convert.h"
 #include "tutti/kernels/cpu/element.h"
 #include "tutti/kernels/cpu/parallel.h"
+#include "tutti/kernels/resources/slots.h"
 #include "tutti/kernels/resources/variable.h"
 
 namespace tutti::cpu {
@@ -35,7 +38,7 @@ UpdateRule with_nesterov(UpdateRule rule) {
 
 // Constants of a loop in its compute type.
 struct Scalars {
-  alignas(64) std::array<char, kMaxUpdateScalars * sizeof(double)> bytes;
+  alignas(64) std::array<char, kMaxUpdateScalars * sizeof(std::complex<double>)> bytes;
 };
 
 class ApplyKernel : public Kernel {
@@ -53,8 +56,9 @@ class ApplyKernel : public Kernel {
         grad_(static_cast<int>(inputs_.find('g'))),
         indices_(inputs_.find('i') == std::string::npos ? -1 : static_cast<int>(inputs_.find('i'))),
         states_(update_states(rule_)),
-        to_double_(find_convert(dtype_, DType::kDouble)),
-        from_double_(find_convert(DType::kDouble, wide_)),
+        scalar_type_(wide_ == DType::kComplex128 ? wide_ : DType::kDouble),
+        read_scalar_(find_convert(dtype_, scalar_type_)),
+        write_scalars_(find_convert(scalar_type_, wide_)),
         widen_(wide_ == dtype_ ? nullptr : find_convert(dtype_, wide_)),
         narrow_(wide_ == dtype_ ? nullptr : find_convert(wide_, dtype_)) {}
 
@@ -100,22 +104,25 @@ class ApplyKernel : public Kernel {
 
   Status find_slots(KernelContext& context, Slots* slots) const {
     for (int i = 0; i < states_; ++i) {
-      if (returns_ref_) {
-        (*slots)[i] = context.input_ref(i);
-      } else {
-        const Tensor& handle = context.input(i);
-        if (handle.num_elements() != 1) {
-          return invalid_argument(name_, ": input ", i, " must be one resource, got shape ", handle.shape());
-        }
-        (*slots)[i] = handle.scalar<ResourceHandle>().slot();
+      if (!returns_ref_) {
+        TUTTI_ASSIGN_OR_RETURN((*slots)[i], input_slot(context, i));
+        continue;
       }
+      (*slots)[i] = context.input_ref(i);
       if (!(*slots)[i]) return invalid_argument(name_, ": input ", i, " is not a variable of this task");
     }
     return {};
   }
 
   Status read_scalars(KernelContext& context, Scalars* scalars, bool* root) const {
-    std::array<double, kMaxUpdateScalars> values{};
+    if (scalar_type_ == DType::kComplex128) return read_scalars_as<std::complex<double>>(context, scalars, root);
+    return read_scalars_as<double>(context, scalars, root);
+  }
+
+  // N is scalar_type_.
+  template <typename N>
+  Status read_scalars_as(KernelContext& context, Scalars* scalars, bool* root) const {
+    std::array<N, kMaxUpdateScalars> values{};
     std::size_t count = 0;
     for (std::size_t i = 0; i < inputs_.size(); ++i) {
       if (inputs_[i] != 's' && inputs_[i] != 'n') continue;
@@ -126,12 +133,17 @@ class ApplyKernel : public Kernel {
       if (inputs_[i] == 'n') {
         values[count++] = static_cast<double>(value.scalar<std::int64_t>());
       } else {
-        to_double_(value.raw(), &values[count++], 1);
+        read_scalar_(value.raw(), &values[count++], 1);
       }
     }
-    const std::array<double, kMaxUpdateScalars> constants = prepare_scalars(rule_, {values.data(), count}, flag_);
-    from_double_(constants.data(), scalars->bytes.data(), kMaxUpdateScalars);
-    *root = rule_ == UpdateRule::kFtrl && constants[0] == 0.5;
+    const std::span<const N> given(values.data(), count);
+    if constexpr (std::is_same_v<N, double>) {
+      const Status meaning = check_scalars(rule_, given, flag_, indices_ >= 0);
+      if (!meaning.ok()) return meaning.with_context(name_);
+      *root = rule_ == UpdateRule::kFtrl && given.back() == -0.5;
+    }
+    const std::array<N, kMaxUpdateScalars> constants = prepare_scalars(rule_, given, flag_);
+    write_scalars_(constants.data(), scalars->bytes.data(), kMaxUpdateScalars);
     return {};
   }
 
@@ -231,11 +243,12 @@ class ApplyKernel : public Kernel {
 
   void run(UpdateLoop loop, const Pointers& at, const char* grad, const Scalars& scalars, std::int64_t n) const {
     if (widen_ == nullptr) return loop(at.old.data(), at.fresh.data(), grad, scalars.bytes.data(), n);
-    constexpr std::int64_t kBlock = 512;
-    alignas(64) float states[kMaxUpdateStates][kBlock];
-    alignas(64) float wide_grad[kBlock];
-    for (std::int64_t i = 0; i < n; i += kBlock) {
-      const std::int64_t count = std::min(kBlock, n - i);
+    constexpr std::int64_t kBlockBytes = 2048;
+    alignas(64) char states[kMaxUpdateStates][kBlockBytes];
+    alignas(64) char wide_grad[kBlockBytes];
+    const std::int64_t block = kBlockBytes / static_cast<std::int64_t>(dtype_size(wide_));
+    for (std::int64_t i = 0; i < n; i += block) {
+      const std::int64_t count = std::min(block, n - i);
       Pointers wide;
       for (int s = 0; s < states_; ++s) {
         widen_(static_cast<const char*>(at.old[s]) + i * size_, states[s], count);
@@ -258,8 +271,9 @@ class ApplyKernel : public Kernel {
   const int grad_;
   const int indices_;  // -1: dense
   const int states_;
-  const ConvertFn to_double_;
-  const ConvertFn from_double_;
+  const DType scalar_type_;
+  const ConvertFn read_scalar_;
+  const ConvertFn write_scalars_;
   const ConvertFn widen_;
   const ConvertFn narrow_;
 };

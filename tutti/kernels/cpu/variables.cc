@@ -14,11 +14,19 @@ namespace tutti::cpu {
 
 namespace {
 
+// One that is declared to have no elements has its value from the start, as in TensorFlow.
+std::shared_ptr<Variable> new_variable(DType dtype, const PartialShape& declared) {
+  auto variable = std::make_shared<Variable>(dtype, declared);
+  const std::optional<Shape> shape = declared.as_shape();
+  if (shape && shape->num_elements() == 0) variable->assign(Tensor(dtype, *shape));
+  return variable;
+}
+
 // The variable of `slot`, made when there is none. kInvalidArgument when it has another dtype.
 Result<std::shared_ptr<Variable>> find_or_make(ResourceSlot& slot, DType dtype, const PartialShape& declared = {}) {
   auto variable = variable_in(slot);
   if (!variable) {
-    auto resource = slot.get_or_create([&] { return std::make_shared<Variable>(dtype, declared); });
+    auto resource = slot.get_or_create([&] { return new_variable(dtype, declared); });
     variable = std::dynamic_pointer_cast<Variable>(resource);
     if (!variable) {
       return invalid_argument("Resource ", printable(slot.name()), " is not a variable: ", resource->debug_string());

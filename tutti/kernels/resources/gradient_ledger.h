@@ -17,8 +17,8 @@
 namespace tutti {
 
 enum class GradientFate {
-  kApplied,  // counted towards an update
-  kStale,    // computed for a step that was over: dropped
+  kApplied,  // taken for an update, or added to what the next one takes
+  kStale,    // dropped: computed for a step that was over, or kept for one that was begun anew before its update
   kRetried,  // the same shard of the same step had come before: counted once, by its first coming
 };
 

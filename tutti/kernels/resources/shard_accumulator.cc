@@ -1,6 +1,7 @@
 #include "tutti/kernels/resources/shard_accumulator.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "tutti/kernels/cpu/element.h"
@@ -24,7 +25,7 @@ Status check_options(const ShardAccumulatorOptions& options) {
 struct ShardAccumulator::TakeWaiter : Waiter<Parts> {};
 
 ShardAccumulator::ShardAccumulator(ShardAccumulatorOptions options)
-    : options_(std::move(options)), there_(static_cast<std::size_t>(options_.num_shards)) {}
+    : options_(std::move(options)), there_(static_cast<std::size_t>(options_.num_shards)), senders_(there_.size()) {}
 
 ShardAccumulator::~ShardAccumulator() = default;
 
@@ -33,7 +34,15 @@ void ShardAccumulator::enter(std::int64_t step) {
   if (taken_ && step == step_ + 1) begin(step);
 }
 
+void ShardAccumulator::settle(GradientFate fate) {
+  if (!options_.ledger) return;
+  for (std::size_t shard = 0; shard < there_.size(); ++shard) {
+    if (there_[shard]) options_.ledger->count(senders_[shard], options_.name, fate);
+  }
+}
+
 void ShardAccumulator::begin(std::int64_t step) {
+  if (!taken_) settle(GradientFate::kStale);
   step_ = step;
   there_.assign(there_.size(), false);
   collected_ = 0;
@@ -49,7 +58,7 @@ Status ShardAccumulator::apply(const ShardClaim& claim, const Parts& gradient, s
                             options_.num_shards);
   }
   const auto shard = static_cast<std::size_t>(claim.shard);
-  GradientFate fate = GradientFate::kApplied;
+  std::optional<GradientFate> fate;  // nothing: it is not decided yet
   std::vector<WaiterPtr> finished;
   {
     MutexLock lock(mu_);
@@ -62,11 +71,12 @@ Status ShardAccumulator::apply(const ShardClaim& claim, const Parts& gradient, s
       TUTTI_RETURN_IF_ERROR(check(gradient));
       TUTTI_RETURN_IF_ERROR(keep(claim.shard, gradient));
       there_[shard] = true;
+      senders_[shard] = worker;
       ++collected_;
       serve(&finished);
     }
   }
-  if (options_.ledger) options_.ledger->count(worker, options_.name, fate);
+  if (options_.ledger && fate) options_.ledger->count(worker, options_.name, *fate);
   answer_all(finished);
   return {};
 }
@@ -110,7 +120,10 @@ void ShardAccumulator::serve(std::vector<WaiterPtr>* finished) {
   if (mean_.empty() && mean_status_.ok()) {
     Result<Parts> mean = finish();
     mean_status_ = mean.status();
-    if (mean.ok()) mean_ = *std::move(mean);
+    if (mean.ok()) {
+      mean_ = *std::move(mean);
+      settle(GradientFate::kApplied);
+    }
   }
   taken_ = mean_status_.ok();
   for (const WaiterPtr& waiter : waiters_) waiter->answer = mean_;

@@ -39,8 +39,9 @@ struct ShardAccumulatorOptions {
 // shards, in whatever order they come:
 //
 //  * A gradient of another step is stale and dropped: of one that is over, or of a future that was undone when a
-//    checkpoint was restored. One of a shard that is there already is a retry and changes nothing. Both are no errors,
-//    and are counted.
+//    checkpoint was restored. One of a shard that is there already is a retry and changes nothing. Both are no errors.
+//  * The ledger counts each gradient once, when it is known what becomes of it: stale and repeated ones when they come,
+//    the others as applied when the mean is taken, or as stale when they are forgotten before.
 //  * The mean is sum / num_shards, the sum being ((g0 + g1) + g2) + ...: the same bits whoever sent what and when.
 //  * `take` of the step waits, holding no thread, until all shards are there. It may be repeated: the mean stays until
 //    the next step begins. That is when, the mean having been taken, anyone speaks of the step that follows.
@@ -89,13 +90,16 @@ class ShardAccumulator : public Resource, public WaitingRoom, public std::enable
   void cancel(const WaiterPtr& waiter);
   void enter(std::int64_t step) TUTTI_REQUIRES(mu_);
   void begin(std::int64_t step) TUTTI_REQUIRES(mu_);
+  // Counts what was collected.
+  void settle(GradientFate fate) TUTTI_REQUIRES(mu_);
   void serve(std::vector<WaiterPtr>* finished) TUTTI_REQUIRES(mu_);
   void end_waiting(const Status& status, std::vector<WaiterPtr>* finished) TUTTI_REQUIRES(mu_);
   bool complete() const TUTTI_REQUIRES(mu_) { return collected_ == options_.num_shards; }
 
   mutable Mutex mu_;
   std::int64_t step_ TUTTI_GUARDED_BY(mu_) = 0;
-  std::vector<bool> there_ TUTTI_GUARDED_BY(mu_);  // by shard
+  std::vector<bool> there_ TUTTI_GUARDED_BY(mu_);           // by shard
+  std::vector<std::string> senders_ TUTTI_GUARDED_BY(mu_);  // of those that are there
   std::int64_t collected_ TUTTI_GUARDED_BY(mu_) = 0;
   bool taken_ TUTTI_GUARDED_BY(mu_) = false;
   bool abandoned_ TUTTI_GUARDED_BY(mu_) = false;

@@ -45,9 +45,36 @@ Result<std::shared_ptr<ShardBoard>> ShardBoard::create(ShardBoardOptions options
   return std::shared_ptr<ShardBoard>(new ShardBoard(std::move(options)));
 }
 
-void ShardBoard::next(const std::string& worker, const ShardClaim& finished, Cancellation& cancellation,
-                      NextDone done) {
+std::string ShardBoard::somebody_but(const std::string& worker) const {
+  for (const Shard& shard : shards_) {
+    if (shard.state == State::kOut && shard.worker != worker) return shard.worker;
+  }
+  for (const auto& waiter : waiters_) {
+    if (waiter->worker != worker) return waiter->worker;
+  }
+  return {};
+}
+
+Status ShardBoard::agree_on_threads(const Asker& asker) {
+  if (asker.threads == threads_) return {};
+  const std::string other = somebody_but(asker.worker);
+  if (other.empty()) {
+    threads_ = asker.threads;
+    return {};
+  }
+  return failed_precondition("worker ", printable(asker.worker), " has ", asker.threads,
+                             " threads for one kernel, but ", printable(other), " has ", threads_,
+                             ": their gradients would differ in their last bits. Strict replicas need the same number "
+                             "on all workers (tutti run --threads, TUTTI_THREADS)");
+}
+
+void ShardBoard::next(const Asker& asker, const ShardClaim& finished, Cancellation& cancellation, NextDone done) {
+  const std::string& worker = asker.worker;
   if (worker.empty()) return done(invalid_argument("who asks for a shard must have a name"), {});
+  if (asker.threads < 1) {
+    return done(invalid_argument("worker ", printable(worker), " asks for a shard with ", asker.threads, " threads"),
+                {});
+  }
   const bool none = finished.step == -1 && finished.shard == -1;
   if (!none && (finished.shard < 0 || finished.shard >= options_.num_shards)) {
     return done(invalid_argument("board '", printable(options_.name), "' has no shard ", finished.shard, ", only ",
@@ -63,10 +90,12 @@ void ShardBoard::next(const std::string& worker, const ShardClaim& finished, Can
   Finished answered;
   {
     MutexLock lock(mu_);
-    if (!none && finished.step == step_) {
+    Status refused = waiter->came_too_late(token) ? cancelled("asking for a shard was cancelled") : ended();
+    if (refused.ok()) refused = agree_on_threads(asker);
+    // Also who is cancelled, or late, has finished it.
+    if (!none && finished.step == step_ && refused.code() != Code::kFailedPrecondition) {
       shards_[static_cast<std::size_t>(finished.shard)] = {.state = State::kDone};
     }
-    Status refused = waiter->came_too_late(token) ? cancelled("asking for a shard was cancelled") : ended();
     if (!refused.ok()) {
       waiter->finish(std::move(refused));
       answered.next.push_back(waiter);

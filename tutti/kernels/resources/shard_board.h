@@ -35,6 +35,9 @@ struct ShardBoardOptions {
 // whose lease has ended. Otherwise it waits, holding no thread, until there is one: a shard is given back, a lease
 // ends, the next step opens. Several are served in the order of their arrival.
 //
+// All who compute shards at a time have the same number of threads for one kernel: products and sums give the same bits
+// for the same number only. Who comes with another one is refused.
+//
 // `done` runs exactly once, with no lock held, possibly before the call returns and possibly on a thread of the clock;
 // `cancellation` must live until it has begun. Thread-safe.
 class ShardBoard : public Resource, public WaitingRoom, public std::enable_shared_from_this<ShardBoard> {
@@ -48,10 +51,15 @@ class ShardBoard : public Resource, public WaitingRoom, public std::enable_share
 
   const ShardBoardOptions& options() const { return options_; }
 
+  struct Asker {
+    std::string worker;
+    std::int64_t threads = 1;  // for one kernel
+  };
   // `finished` {-1, -1}: nothing. One of another step is not looked at. Errors: kInvalidArgument for a worker without a
-  // name or a shard that does not exist; kOutOfRange once the board is closed; kCancelled; kAborted once its container
+  // name or threads, or a shard that does not exist; kFailedPrecondition for another number of threads than that of
+  // who holds a shard or waits for one; kOutOfRange once the board is closed; kCancelled; kAborted once its container
   // was reset.
-  void next(const std::string& worker, const ShardClaim& finished, Cancellation& cancellation, NextDone done);
+  void next(const Asker& asker, const ShardClaim& finished, Cancellation& cancellation, NextDone done);
   // Waits until `cancellation` comes, and then gives back what `worker` holds: the step that calls it is the worker's
   // presence. OK when the board is closed, kAborted once its container was reset.
   void attend(const std::string& worker, Cancellation& cancellation, AttendDone done);
@@ -84,6 +92,10 @@ class ShardBoard : public Resource, public WaitingRoom, public std::enable_share
   void cancel_attend(const std::shared_ptr<AttendWaiter>& waiter);
   void lease_ended();
   Status ended() const TUTTI_REQUIRES(mu_);
+  // Takes the asker's number of threads for the board's, or says who is there with another one.
+  Status agree_on_threads(const Asker& asker) TUTTI_REQUIRES(mu_);
+  // One that holds a shard or waits for one; empty: nobody does.
+  std::string somebody_but(const std::string& worker) const TUTTI_REQUIRES(mu_);
   void give_back_locked(const std::string& worker) TUTTI_REQUIRES(mu_);
   Shard* find_for(const std::string& worker, TimePoint now) TUTTI_REQUIRES(mu_);
   void serve(Finished* finished) TUTTI_REQUIRES(mu_);
@@ -95,6 +107,7 @@ class ShardBoard : public Resource, public WaitingRoom, public std::enable_share
   const ShardBoardOptions options_;
   mutable Mutex mu_;
   std::int64_t step_ TUTTI_GUARDED_BY(mu_) = -1;
+  std::int64_t threads_ TUTTI_GUARDED_BY(mu_) = 0;  // of those that compute shards; 0 before the first
   bool closed_ TUTTI_GUARDED_BY(mu_) = false;
   bool abandoned_ TUTTI_GUARDED_BY(mu_) = false;
   std::vector<Shard> shards_ TUTTI_GUARDED_BY(mu_);

@@ -25,7 +25,7 @@ Result<PartialShape> with_leading(const Shape& prepended, const PartialShape& sh
 TensorArray::TensorArray(TensorArrayOptions options, std::int64_t size)
     : options_(std::move(options)),
       element_shape_(options_.element_shape),
-      places_(static_cast<std::size_t>(size)),
+      size_(size),
       may_grow_(options_.dynamic_size) {}
 
 Status TensorArray::check_open() const {
@@ -34,13 +34,12 @@ Status TensorArray::check_open() const {
 }
 
 Status TensorArray::make_room(std::int64_t index) {
-  const auto size = static_cast<std::int64_t>(places_.size());
-  if (index >= 0 && index < size) return {};
+  if (index >= 0 && index < size_) return {};
   if (index < 0 || !may_grow_ || index >= kMaxPlaces) {
     return invalid_argument("TensorArray ", printable(options_.name), ": Tried to write to index ", index,
-                            " but array is not resizeable and size is: ", size);
+                            " but array is not resizeable and size is: ", size_);
   }
-  places_.resize(static_cast<std::size_t>(index) + 1);
+  size_ = index + 1;
   return {};
 }
 
@@ -76,7 +75,7 @@ Status TensorArray::add_to(Place& place, const Tensor& value) {
 Result<std::int64_t> TensorArray::size() const {
   MutexLock lock(mu_);
   TUTTI_RETURN_IF_ERROR(check_open());
-  return static_cast<std::int64_t>(places_.size());
+  return size_;
 }
 
 Status TensorArray::write(std::int64_t index, Tensor value) {
@@ -108,10 +107,9 @@ Status TensorArray::write(std::int64_t index, Tensor value) {
 Result<Tensor> TensorArray::read(std::int64_t index) {
   MutexLock lock(mu_);
   TUTTI_RETURN_IF_ERROR(check_open());
-  const auto size = static_cast<std::int64_t>(places_.size());
-  if (index < 0 || index >= size) {
+  if (index < 0 || index >= size_) {
     return invalid_argument("TensorArray ", printable(options_.name), ": Tried to read from index ", index,
-                            " but array size is: ", size);
+                            " but array size is: ", size_);
   }
   Place& place = places_[index];
   if (place.cleared) {
@@ -137,7 +135,7 @@ Result<Tensor> TensorArray::read(std::int64_t index) {
 }
 
 void TensorArray::close() {
-  std::vector<Place> dropped;  // destroyed after the lock is gone
+  std::unordered_map<std::int64_t, Place> dropped;  // destroyed after the lock is gone
   MutexLock lock(mu_);
   dropped.swap(places_);
   closed_ = true;
@@ -153,19 +151,19 @@ Result<std::shared_ptr<TensorArray>> TensorArray::make_gradient(std::string name
   TUTTI_RETURN_IF_ERROR(check_open());
   may_grow_ = false;
   TUTTI_ASSIGN_OR_RETURN(options.element_shape, with_leading(prepended, element_shape_));
-  auto gradient = std::make_shared<TensorArray>(std::move(options), static_cast<std::int64_t>(places_.size()));
+  auto gradient = std::make_shared<TensorArray>(std::move(options), size_);
   MutexLock gradient_lock(gradient->mu_);
-  for (std::size_t i = 0; i < places_.size(); ++i) {
-    if (!places_[i].shape) continue;
-    TUTTI_ASSIGN_OR_RETURN(const PartialShape shape, with_leading(prepended, *places_[i].shape));
-    TUTTI_ASSIGN_OR_RETURN(gradient->places_[i].shape, Shape::create(shape.dims()));
+  for (const auto& [index, place] : places_) {
+    if (!place.shape) continue;
+    TUTTI_ASSIGN_OR_RETURN(const PartialShape shape, with_leading(prepended, *place.shape));
+    TUTTI_ASSIGN_OR_RETURN(gradient->places_[index].shape, Shape::create(shape.dims()));
   }
   return gradient;
 }
 
 std::string TensorArray::debug_string() const {
   MutexLock lock(mu_);
-  return str_cat("tensor array of ", places_.size(), " ", dtype_name(options_.dtype));
+  return str_cat("tensor array of ", size_, " ", dtype_name(options_.dtype));
 }
 
 }  // namespace tutti

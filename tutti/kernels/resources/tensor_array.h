@@ -3,7 +3,7 @@
 
 #include <optional>
 #include <string>
-#include <vector>
+#include <unordered_map>
 
 #include "tutti/core/mutex.h"
 #include "tutti/core/resource_handle.h"
@@ -56,7 +56,9 @@ class TensorArray : public Resource {
   const TensorArrayOptions options_;
   mutable Mutex mu_;
   PartialShape element_shape_ TUTTI_GUARDED_BY(mu_);
-  std::vector<Place> places_ TUTTI_GUARDED_BY(mu_);
+  std::int64_t size_ TUTTI_GUARDED_BY(mu_);
+  // Of these, those that were written or read: a length says nothing about how many come to hold something.
+  std::unordered_map<std::int64_t, Place> places_ TUTTI_GUARDED_BY(mu_);
   bool may_grow_ TUTTI_GUARDED_BY(mu_);
   bool closed_ TUTTI_GUARDED_BY(mu_) = false;
 };

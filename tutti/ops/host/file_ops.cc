@@ -51,7 +51,8 @@ Status matching_files(KernelContext& ctx, FileSystem& files) {
   }
   std::vector<std::string> found;
   for (const std::string& pattern : strings(ctx, 0)) {
-    for (std::string& path : glob(files, pattern)) found.push_back(std::move(path));
+    TUTTI_ASSIGN_OR_RETURN(std::vector<std::string> paths, glob(files, pattern));
+    std::move(paths.begin(), paths.end(), std::back_inserter(found));
   }
   std::sort(found.begin(), found.end());
   TUTTI_ASSIGN_OR_RETURN(Tensor * out, ctx.allocate_output(0, Shape{std::ssize(found)}));

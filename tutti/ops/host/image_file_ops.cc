@@ -321,8 +321,9 @@ Status gif_shape(ShapeContext& c) {
   return {};
 }
 
-Status any_image_shape(ShapeContext& c) {  // with frames or without
-  return c.with_rank(0, 0).status();
+Status any_image_shape(ShapeContext& c) {
+  if (!c.attr<bool>("expand_animations")) return image_shape(c);
+  return c.with_rank(0, 0).status();  // with frames or without
 }
 
 Status three_numbers(ShapeContext& c) {

@@ -3,6 +3,8 @@
 // Every branch is differentiated by itself. The forward node returns, after its own results, the captures of
 // all branches; a branch gives placeholders for those of the others. The backward node chooses with the same
 // index and takes captures, arguments that the gradients read, and the gradients of the results.
+//
+// A gradient that is rows in every branch stays so: the backward node gives values and indices.
 #include <algorithm>
 #include <functional>
 #include <memory>
@@ -58,6 +60,11 @@ class BranchGradient {
   // The arguments that have a gradient in any branch; the other branches give zeros.
   void choose_args() {
     for (int i = 0; i < num_args_; ++i) {
+      if (rows_everywhere(i)) {
+        chosen_.push_back(i);
+        continue;
+      }
+      for (auto& body : bodies_) body->make_dense(i);
       auto with = std::find_if(bodies_.begin(), bodies_.end(), [&](auto& body) { return bool(body->arg_grad(i)); });
       if (with == bodies_.end()) continue;
       const DType dtype = (*with)->arg_grad(i).dtype();
@@ -65,8 +72,51 @@ class BranchGradient {
         if (!body->arg_grad(i)) body->set_zero_grad(i, dtype);
       }
       chosen_.push_back(i);
-      gradient_types_.push_back(dtype);
     }
+  }
+
+  // Indices of one type, too.
+  bool rows_everywhere(int i) const {
+    const auto& first = bodies_[0]->arg_rows(i);
+    return std::all_of(bodies_.begin(), bodies_.end(), [&](const auto& body) {
+      const auto& rows = body->arg_rows(i);
+      return rows && first && rows->indices.dtype() == first->indices.dtype();
+    });
+  }
+
+  // What a backward function returns for the chosen arguments: of each the gradient, or values and indices.
+  std::vector<Output> gradient_results(const Body& body) const {
+    std::vector<Output> results;
+    for (int i : chosen_) {
+      if (const auto& rows = body.arg_rows(i)) {
+        results.push_back(rows->values);
+        results.push_back(rows->indices);
+      } else {
+        results.push_back(body.arg_grad(i));
+      }
+    }
+    return results;
+  }
+
+  // How many rows there are is for each branch to say.
+  std::vector<PartialShape> gradient_shapes() const {
+    std::vector<PartialShape> shapes;
+    for (int i : chosen_) {
+      if (bodies_[0]->arg_rows(i)) {
+        shapes.resize(shapes.size() + 2);
+        continue;
+      }
+      Output arg = node_.input(branches_.first_arg + i);
+      shapes.push_back(arg.dtype() == DType::kResource ? PartialShape() : arg.shape());
+    }
+    return shapes;
+  }
+
+  // The whole of an argument's gradient has the shape of the argument, which is at hand here.
+  Output dense_shape(int i) const {
+    Output arg = node_.input(branches_.first_arg + i);
+    const DType dtype = bodies_[0]->arg_rows(i)->dense_shape.dtype();
+    return op1(arg.dtype() == DType::kResource ? "VariableShape" : "Shape", {arg}, {{"out_type", dtype}});
   }
 
   void list_captured_args() {
@@ -144,9 +194,7 @@ class BranchGradient {
     for (int i = 0; i < num_results_; ++i) {
       if (body.result_grad(i)) args.push_back(body.result_grad(i));
     }
-    std::vector<Output> results;
-    for (int i : chosen_) results.push_back(body.arg_grad(i));
-    return body.extract_backward(args, results);
+    return body.extract_backward(args, gradient_results(body));
   }
 
   void add_backward() {
@@ -163,17 +211,19 @@ class BranchGradient {
     for (int i = 0; i < num_results_; ++i) {
       if (context_.has_grad(i)) add_arg(context_.grad(i));
     }
-    AttrMap attrs = {{"Tin", arg_types}, {"Tout", gradient_types_}};
-    std::vector<PartialShape> shapes;
-    for (int i : chosen_) {
-      Output arg = node_.input(branches_.first_arg + i);
-      shapes.push_back(arg.dtype() == DType::kResource ? PartialShape() : arg.shape());
-    }
-    attrs[branches_.first_arg > 0 ? "output_shapes" : "_output_shapes"] = std::move(shapes);
+    std::vector<DType> gradient_types;
+    for (Output result : gradient_results(*bodies_[0])) gradient_types.push_back(result.dtype());
+    AttrMap attrs = {{"Tin", arg_types}, {"Tout", gradient_types}};
+    attrs[branches_.first_arg > 0 ? "output_shapes" : "_output_shapes"] = gradient_shapes();
     branches_.write(attrs, functions);
     Node* backward = add_op(context_.graph(), branches_.op, std::move(inputs), std::move(attrs));
-    for (std::size_t k = 0; k < chosen_.size(); ++k) {
-      context_.set(branches_.first_arg + chosen_[k], backward->output(static_cast<int>(k)));
+    int next = 0;
+    for (int i : chosen_) {
+      Gradient gradient = backward->output(next++);
+      if (bodies_[0]->arg_rows(i)) {
+        gradient = IndexedSlices{gradient.dense(), backward->output(next++), dense_shape(i)};
+      }
+      context_.set(branches_.first_arg + i, gradient);
     }
   }
 
@@ -183,10 +233,39 @@ class BranchGradient {
   const int num_args_;
   const int num_results_;  // before the node is rewritten
   std::vector<std::unique_ptr<Body>> bodies_;
-  std::vector<int> chosen_;            // arguments that get a gradient
-  std::vector<DType> gradient_types_;  // of those
+  std::vector<int> chosen_;  // arguments that get a gradient
   std::vector<int> captured_args_;
 };
+
+// By the function that the library has for it: of the arguments and of the results' gradients, the arguments'
+// gradients.
+void library_gradient(GradContext& context, const FunctionRef& function, const std::string& gradient) {
+  const FunctionLibrary& library = context.graph().library();
+  std::shared_ptr<const OpDef> signature = library.signature(gradient);
+  if (signature == nullptr) {
+    throw_error(not_found("gradients: function ", printable(gradient), ", the gradient of ", printable(function.name),
+                          ", is not in the library"));
+  }
+  AttrMap given = function.attrs ? *function.attrs : AttrMap();
+  std::vector<EdgeType> takes;
+  std::vector<EdgeType> gives;
+  throw_if_error(complete_attrs(*signature, &given));
+  throw_if_error(resolve_types(*signature, given, &takes, &gives));
+  if (static_cast<int>(gives.size()) != context.num_inputs()) {
+    throw_error(invalid_argument("gradients: function ", printable(gradient), " gives ", gives.size(),
+                                 " gradients for the ", context.num_inputs(), " arguments of ",
+                                 printable(function.name)));
+  }
+  std::vector<Output> inputs(context.node().inputs().begin(), context.node().inputs().end());
+  for (int i = 0; i < context.node().num_outputs(); ++i) inputs.push_back(context.grad(i));
+  std::vector<DType> types;
+  for (const EdgeType& type : gives) types.push_back(type.dtype);
+  Node* backward = add_op(context.graph(), "StatefulPartitionedCall", std::move(inputs),
+                          {{"Tout", types}, {"f", FunctionRef{gradient, function.attrs}}});
+  for (int i = 0; i < context.num_inputs(); ++i) {
+    if (context.needs(i)) context.set(i, backward->output(i));
+  }
+}
 
 }  // namespace
 
@@ -219,6 +298,8 @@ void call_grad(GradContext& context) {
   const bool by_name = called == nullptr;
   // A function called by its own name has its attributes on the node.
   branches.functions = {by_name ? FunctionRef{node.op_name(), std::make_shared<AttrMap>(node.attrs())} : *called};
+  const std::string own = context.graph().library().gradient_of(branches.functions[0].name);
+  if (!own.empty()) return library_gradient(context, branches.functions[0], own);
   branches.op = by_name ? "StatefulPartitionedCall" : node.op_name();
   branches.write = [](AttrMap& attrs, const std::vector<FunctionRef>& functions) { attrs["f"] = functions[0]; };
   BranchGradient(context, std::move(branches)).run();

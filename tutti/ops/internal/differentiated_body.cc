@@ -4,7 +4,6 @@
 #include <set>
 #include <utility>
 
-#include "tutti/graph/gradients.h"
 #include "tutti/graph/subgraph.h"
 #include "tutti/ops/builders.h"
 
@@ -112,11 +111,24 @@ void DifferentiatedBody::add_gradients(const std::vector<bool>& has_grad, const 
     if (wanted[i]) xs.push_back(arg(i));
   }
   arg_grads_.resize(num_args());
+  arg_rows_.resize(num_args());
   if (ys.empty() || xs.empty()) return;
   std::vector<Gradient> found = gradients(ys, xs, options);
   for (int i = 0, next = 0; i < num_args(); ++i) {
-    if (wanted[i]) arg_grads_[i] = found[next++].dense();
+    if (!wanted[i]) continue;
+    const Gradient& gradient = found[next++];
+    if (gradient.is_sparse()) {
+      arg_rows_[i] = gradient.slices();
+    } else {
+      arg_grads_[i] = gradient.dense();
+    }
   }
+}
+
+void DifferentiatedBody::make_dense(int i) {
+  if (!arg_rows_[i]) return;
+  arg_grads_[i] = Gradient(*arg_rows_[i]).dense();
+  arg_rows_[i].reset();
 }
 
 void DifferentiatedBody::set_zero_grad(int i, DType dtype) { arg_grads_[i] = zeros_like(arg(i), dtype); }
@@ -206,6 +218,11 @@ void DifferentiatedBody::split(const std::vector<bool>& free_args) {
   }
   for (Output gradient : arg_grads_) {
     if (gradient) note_use(gradient, free_args);
+  }
+  for (const auto& rows : arg_rows_) {
+    if (!rows) continue;
+    note_use(rows->values, free_args);
+    note_use(rows->indices, free_args);
   }
   std::sort(captured_args_.begin(), captured_args_.end());
   captured_args_.erase(std::unique(captured_args_.begin(), captured_args_.end()), captured_args_.end());

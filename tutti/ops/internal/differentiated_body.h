@@ -2,10 +2,12 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "tutti/graph/function.h"
+#include "tutti/graph/gradients.h"
 #include "tutti/graph/graph.h"
 
 namespace tutti::internal {
@@ -14,7 +16,8 @@ using GradientOverrides = std::map<std::string, GradFn>;
 
 // How it is used:
 //  1. Made from a function of the library: a fresh copy of the body in which gradients() has run.
-//  2. The user may add nodes that read the body (zeros for missing gradients).
+//  2. The user may add nodes that read the body (zeros for missing gradients), and makes rows dense where it cannot
+//     pass them on.
 //  3. `split` tells forward from backward nodes and finds what crosses between them.
 //  4. The user adds plumbing around that and takes `extract`s of the graph as new functions.
 //
@@ -34,8 +37,11 @@ class DifferentiatedBody {
   Output result(int i) const { return body_.retvals[i]->input(0); }
   // The argument that stands for the gradient of result i; null where there is none.
   Output result_grad(int i) const { return result_grads_[i]; }
-  // The gradient of argument i; null where there is none.
+  // The gradient of argument i; null where there is none, or where it came as rows that were not made dense.
   Output arg_grad(int i) const { return arg_grads_[i]; }
+  // The gradient of argument i where it came as rows.
+  const std::optional<IndexedSlices>& arg_rows(int i) const { return arg_rows_[i]; }
+  void make_dense(int i);
   // Makes the gradient of argument i zero. `dtype`: its element type, which a resource does not tell.
   void set_zero_grad(int i, DType dtype);
 
@@ -73,6 +79,7 @@ class DifferentiatedBody {
   int first_new_id_ = 0;  // nodes from here on came with the gradient
   std::vector<Output> result_grads_;
   std::vector<Output> arg_grads_;
+  std::vector<std::optional<IndexedSlices>> arg_rows_;
   std::vector<bool> is_forward_;  // by node id
   std::vector<Node*> backward_;
   std::vector<Output> captures_;

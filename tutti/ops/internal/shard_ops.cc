@@ -55,8 +55,9 @@ void add_board(OpTable& ops) {
   add_shard_op(ops, "TuttiShardBoard", "-> handle: resource",
                "num_shards: int >= 1; lease_ms: int >= 1 = 10000; container: string = ''; shared_name: string = ''",
                cpu::shard_board_kernel(), shape::scalar);
-  add_shard_op(ops, "TuttiNextShard", "handle: resource, finished: int64 -> claim: int64", worker,
+  add_shard_op(ops, "TuttiNextShard", "handle: resource, finished: int64, threads: int64 -> claim: int64", worker,
                cpu::next_shard_kernel(), claim_shape);
+  add_shard_op(ops, "TuttiTeamSize", "-> threads: int64", "", kernel_from(cpu::team_size), shape::scalar);
   add_shard_op(ops, "TuttiAttendShards", "handle: resource -> ", worker, cpu::attend_shards_kernel());
   add_shard_op(ops, "TuttiGiveBackShards", "handle: resource -> ", worker, cpu::give_back_shards_kernel());
   add_shard_op(ops, "TuttiOpenShards", "handle: resource, step: int64 -> ", "", kernel_from(cpu::open_shards));

@@ -105,6 +105,8 @@ class WhileGradient {
     for (int j : summed_) wanted[j] = true;
     body_ = std::make_unique<DifferentiatedBody>(graph_, context_.attr<FunctionRef>("body"), has_grad, wanted,
                                                  context_.overrides());
+    // A sum over the iterations has one shape; rows would be more in each.
+    for (int i = 0; i < num_variables_; ++i) body_->make_dense(i);
     for (int i : carried_) {
       if (!body_->arg_grad(i)) body_->set_zero_grad(i, node_.output(i).dtype());
     }

@@ -51,6 +51,7 @@ void CheckpointSaverHook::after_create_session(Session& session, Coordinator&) {
 std::optional<RunArgs> CheckpointSaverHook::before_run(RunContext&) { return RunArgs{.fetches = {step_.fetch()}}; }
 
 void CheckpointSaverHook::after_run(RunContext& context, const RunValues& values) {
+  throw_if_error(saver().take_background_error());
   const TimePoint now = context_->clock.now();
   if (!timer_.should_trigger_for_step(step_value(values.results[0]) + 1, now)) return;
   const std::int64_t step = step_.read(context.session());
@@ -80,6 +81,7 @@ bool CheckpointSaverHook::save(Session& session, std::int64_t step) {
   SaveOptions how;
   how.write_meta_graph = options_.save_graph_def;
   saver().save(session, prefix, step, how);
+  if (!options_.listeners.empty()) saver().wait();  // they may look at the files
   events_->add_session_log({.status = SessionLog::Status::kCheckpoint, .checkpoint_path = prefix}, step);
   bool stop = false;
   for (const auto& listener : options_.listeners) {

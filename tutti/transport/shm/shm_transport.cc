@@ -49,7 +49,11 @@ class ShmTransport::Impl {
   void help(const void* waiter, const std::atomic<bool>& done, std::chrono::nanoseconds patience) {
     services_.loop->help(waiter, done, patience);
   }
-  Result<std::shared_ptr<Channel>> connect(const std::string& name, std::function<void(Status)> on_lost);
+  std::string ticket(const std::string& task) const {
+    return identity_.ticket_key.empty() ? "" : shm::make_ticket(identity_.ticket_key, task);
+  }
+  Result<std::shared_ptr<Channel>> connect(const std::string& name, std::function<void(Status)> on_lost,
+                                           const ShmTicket& ticket);
   void stop();
 
  private:
@@ -70,7 +74,7 @@ class ShmTransport::Impl {
     std::unordered_map<shm::Connection*, std::weak_ptr<shm::Connection>> open_ TUTTI_GUARDED_BY(mu_);
   };
 
-  explicit Impl(const ShmOptions& options) : identity_{options.task, options.secret} {}
+  explicit Impl(shm::Identity identity) : identity_(std::move(identity)) {}
   Status start(const ShmOptions& options, CallHandler* handler);
   static Result<std::shared_ptr<shm::Connection>> open(shm::Joined joined, const shm::ConnectionServices& services,
                                                        const std::shared_ptr<Connections>& connections,
@@ -116,7 +120,11 @@ Result<std::unique_ptr<ShmTransport::Impl>> ShmTransport::Impl::create(const Shm
   if (options.task.size() > shm::kMaxTaskBytes) {
     return invalid_argument("shared memory: a task's name of ", options.task.size(), " bytes");
   }
-  std::unique_ptr<Impl> impl(new Impl(options));
+  shm::Identity identity{.task = options.task, .secret = options.secret, .ticket_key = {}};
+  if (options.tickets) {
+    TUTTI_ASSIGN_OR_RETURN(identity.ticket_key, shm::random_key());
+  }
+  std::unique_ptr<Impl> impl(new Impl(std::move(identity)));
   TUTTI_RETURN_IF_ERROR(impl->start(options, handler).with_context(str_cat("shared memory of ", options.task)));
   return impl;
 }
@@ -168,8 +176,12 @@ Result<std::shared_ptr<shm::Connection>> ShmTransport::Impl::open(shm::Joined jo
 }
 
 Result<std::shared_ptr<Channel>> ShmTransport::Impl::connect(const std::string& name,
-                                                             std::function<void(Status)> on_lost) {
-  TUTTI_ASSIGN_OR_RETURN(shm::Joined joined, shm::join(name, identity_, stopping_.get()));
+                                                             std::function<void(Status)> on_lost,
+                                                             const ShmTicket& ticket) {
+  shm::Identity as = identity_;
+  if (!ticket.ticket.empty()) as.task = ticket.task;
+  as.secret = shm::with_ticket(as.secret, ticket.ticket);
+  TUTTI_ASSIGN_OR_RETURN(shm::Joined joined, shm::join(name, as, stopping_.get()));
   TUTTI_ASSIGN_OR_RETURN(auto connection, open(std::move(joined), services_, connections_, std::move(on_lost)));
   return std::shared_ptr<Channel>(std::make_shared<ShmChannel>(std::move(connection)));
 }
@@ -193,14 +205,16 @@ ShmTransport::ShmTransport(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) 
 ShmTransport::~ShmTransport() { stop(); }
 
 const std::string& ShmTransport::name() const { return impl_->name(); }
+std::string ShmTransport::ticket(const std::string& task) const { return impl_->ticket(task); }
 Allocator& ShmTransport::shared_allocator() { return impl_->shared_allocator(); }
 void ShmTransport::help(const void* waiter, const std::atomic<bool>& done, std::chrono::nanoseconds patience) {
   impl_->help(waiter, done, patience);
 }
 void ShmTransport::stop() { impl_->stop(); }
 
-Result<std::shared_ptr<Channel>> ShmTransport::connect(const std::string& name, std::function<void(Status)> on_lost) {
-  return impl_->connect(name, std::move(on_lost));
+Result<std::shared_ptr<Channel>> ShmTransport::connect(const std::string& name, std::function<void(Status)> on_lost,
+                                                       const ShmTicket& ticket) {
+  return impl_->connect(name, std::move(on_lost), ticket);
 }
 
 std::string ShmTransport::host_id() {

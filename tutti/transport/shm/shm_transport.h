@@ -20,7 +20,9 @@ namespace tutti {
 struct ShmOptions {
   std::string task;    // who we are, told to peers
   std::string secret;  // both sides must know the same; may be empty
-  int threads = 0;     // that receive and handle calls; 0: one a core and one more
+  // Peers are believed only the name that they have a ticket() for; else any that they say, when they know the secret.
+  bool tickets = false;
+  int threads = 0;  // that receive and handle calls; 0: one a core and one more
   // Of values lent to peers at once, and as much again of large ones that are copied; beyond: through the ring.
   std::size_t segment_bytes = std::size_t{1} << 30;
   std::size_t ring_bytes = std::size_t{1} << 18;  // a direction and connection; made a power of two
@@ -36,6 +38,12 @@ struct ShmOptions {
   Clock* clock = nullptr;  // outlives it
 };
 
+// Who we are to a process that gives tickets, as it told us over a way on which we could prove it.
+struct ShmTicket {
+  std::string task;
+  std::string ticket;
+};
+
 // The shared memory of one process: what it lends, whom it serves, whom it calls. Thread-safe.
 class ShmTransport {
  public:
@@ -49,10 +57,14 @@ class ShmTransport {
   // The same for all processes that can reach each other this way (boot, network namespace and user), else
   // different.
   static std::string host_id();
-  // To the process that listens under `name`. Connects at once; kUnavailable when nobody is there, kUnauthenticated
-  // when it knows another secret. `on_lost` runs once when the peer is gone, on any thread; not after the channel or
-  // the transport has ended it. Waits for the peer, at most about a second; stop() ends it with kCancelled.
-  Result<std::shared_ptr<Channel>> connect(const std::string& name, std::function<void(Status)> on_lost);
+  // What proves here that a peer is `task`: to be told to that task alone. Empty where no tickets are wanted.
+  std::string ticket(const std::string& task) const;
+  // To the process that listens under `name`, as who its ticket says, or else as ourselves. Connects at once;
+  // kUnavailable when nobody is there, kUnauthenticated when it knows another secret. `on_lost` runs once when the peer
+  // is gone, on any thread; not after the channel or the transport has ended it. Waits for the peer, at most about a
+  // second; stop() ends it with kCancelled.
+  Result<std::shared_ptr<Channel>> connect(const std::string& name, std::function<void(Status)> on_lost,
+                                           const ShmTicket& ticket = {});
   // Memory that crosses without a copy. Falls back to the heap when the segment is full. Never null.
   Allocator& shared_allocator();
   // For a thread that is about to sleep until a call of this transport has set `done`: it looks for the reply itself,

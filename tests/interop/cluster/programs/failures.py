@@ -7,6 +7,7 @@ import time
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+from harness import wait_until
 from programs import check
 from registry import program
 
@@ -209,3 +210,29 @@ def killed_client(cluster):
                 return
             except tf.errors.DeadlineExceededError:
                 check.that(time.monotonic() < deadline, "the dead client's step still takes items")
+
+
+def hold_session(cluster):
+    with tf.device("/job:worker/task:0"):
+        queue = tf.FIFOQueue(1, tf.float32, shared_name="there")
+    sess = tf.Session(cluster.target())
+    sess.run(queue.enqueue([1.0]))
+    signal.pause()
+
+
+@program(jobs={"worker": 1}, timeout=120, tutti_flags="--idle-limit=3")
+def vanished_client(cluster):
+    """A client vanishes between steps: Tutti's server closes its session after --idle-limit, which TensorFlow's keeps."""
+    client = cluster.client(hold_session)
+    with tf.device("/job:worker/task:0"):
+        item = tf.FIFOQueue(1, tf.float32, shared_name="there").dequeue()
+    try:
+        with tf.Session(cluster.target()) as sess:
+            check.equal(sess.run(item), np.float32(1))
+    finally:
+        client.kill()
+    task = cluster.task("worker")
+    if task.kind == "tutti":
+        wait_until(lambda: "was not used for 3 s and is closed" in task.log(), 60, "the session's end")
+    with tf.Session(cluster.target()) as sess:
+        check.equal(sess.run(tf.constant(2.0)), np.float32(2))

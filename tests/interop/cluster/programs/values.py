@@ -1,4 +1,5 @@
 """Values of every kind go to a task, to another, and back."""
+import ml_dtypes
 import numpy as np
 import tensorflow.compat.v1 as tf
 
@@ -7,6 +8,8 @@ from registry import program
 
 NUMBERS = (tf.float32, tf.float64, tf.float16, tf.bfloat16, tf.int8, tf.int16, tf.int32, tf.int64, tf.uint8, tf.uint16,
            tf.uint32, tf.uint64, tf.bool, tf.complex64, tf.complex128)
+# Types with fewer than eight bits, or of eight that are floats: clients know them and compute little with them.
+SMALL = tuple(tf.as_dtype(name) for name in ("float8_e5m2", "float8_e4m3fn", "int4", "uint4"))
 QUANTISED = (tf.qint8, tf.quint8, tf.qint16, tf.quint16, tf.qint32)
 SHAPES = ((), (0,), (1,), (7,), (2, 3), (2, 0, 3), (1, 1, 1, 1, 1, 1), (3, 5, 4))
 
@@ -23,8 +26,9 @@ def draw(dtype, shape, rng):
         values = rng.normal(0, 100, size)
         values[:3] = (np.inf, -0.0, np.nan)[:size]
         return values.astype(dtype.as_numpy_dtype).reshape(shape)
-    info = np.iinfo(dtype.as_numpy_dtype)
-    values = rng.integers(info.min, info.max, size, dtype=dtype.as_numpy_dtype, endpoint=True)
+    info = ml_dtypes.iinfo(dtype.as_numpy_dtype)
+    wide = np.int8 if dtype in SMALL else dtype.as_numpy_dtype
+    values = rng.integers(info.min, info.max, size, dtype=wide, endpoint=True).astype(dtype.as_numpy_dtype)
     values[:2] = (info.min, info.max)[:size]
     return values.reshape(shape)
 
@@ -57,6 +61,12 @@ def there_and_back(cluster, dtypes):
 def values_numbers(cluster):
     """Feeds and fetches of every number type: scalars, empty ones, several ranks, infinities, extremes."""
     there_and_back(cluster, NUMBERS)
+
+
+@program
+def values_small(cluster):
+    """Feeds and fetches of floats of eight bits and integers of four."""
+    there_and_back(cluster, SMALL)
 
 
 @program

@@ -1,16 +1,48 @@
 #include "tutti/distributed/rpc/internal/connection_limits.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace tutti::rpc_internal {
+namespace {
 
-Result<ConnectionLimits::Connection*> ConnectionLimits::enter(const std::string& peer) {
+constexpr Duration kRateWindow = std::chrono::seconds(1);
+constexpr std::size_t kFewHosts = 1000;
+
+}  // namespace
+
+std::string host_of(const std::string& peer) { return peer.substr(0, peer.rfind(':')); }
+
+CallRates::CallRates(int calls_per_second)
+    : of_one_call_(calls_per_second > 0 ? kRateWindow / calls_per_second : Duration(0)), forget_at_(kFewHosts) {}
+
+bool CallRates::admit(const std::string& host, TimePoint now) {
+  if (of_one_call_ == Duration(0)) return true;
+  if (used_until_.size() >= forget_at_) forget_silent(now);
+  TimePoint& until = used_until_[host];
+  const TimePoint next = std::max(until, now) + of_one_call_;
+  if (next - now > kRateWindow) return false;
+  until = next;
+  return true;
+}
+
+// As often as the hosts double, so that it costs each call little.
+void CallRates::forget_silent(TimePoint now) {
+  std::erase_if(used_until_, [now](const auto& host) { return host.second <= now; });
+  forget_at_ = std::max(kFewHosts, 2 * used_until_.size());
+}
+
+Result<ConnectionLimits::Connection*> ConnectionLimits::enter(const std::string& peer, TimePoint now) {
   MutexLock lock(mu_);
+  if (!rates_.admit(host_of(peer), now)) {
+    return resource_exhausted("host ", host_of(peer), ": more than ", limits_.calls_per_second,
+                              " calls a second (--max-calls-per-second)");
+  }
   Connection& connection = connections_[peer];
   if (connection.calls >= limits_.calls_per_connection) {
     if (connection.calls == 0) connections_.erase(peer);
     return resource_exhausted("connection ", peer, ": ", limits_.calls_per_connection,
-                              " calls are open, which is the most at a time");
+                              " calls are open, which is the most at a time (--max-calls)");
   }
   if (connection.calls++ == 0) connection.peer = peer;
   return &connection;
@@ -46,7 +78,8 @@ Status ConnectionLimits::read_ended(Connection& connection, std::size_t bytes) {
     connection.request_bytes += bytes;
     if (connection.request_bytes > limits_.connection_bytes) {
       status = resource_exhausted("connection ", connection.peer, ": ", connection.request_bytes,
-                                  " bytes of requests are unanswered, more than ", limits_.connection_bytes);
+                                  " bytes of requests are unanswered, more than ", limits_.connection_bytes,
+                                  " (--max-connection-bytes)");
     }
     allowed = take_allowed(connection);
   }

@@ -1,4 +1,4 @@
-// How much one connection may have open at a time.
+// How much one connection may have open at a time, and how often a host may call.
 #pragma once
 
 #include <cstddef>
@@ -8,13 +8,33 @@
 #include <unordered_map>
 #include <vector>
 
+#include "tutti/core/clock.h"
 #include "tutti/core/mutex.h"
 #include "tutti/core/status.h"
 #include "tutti/distributed/security.h"
 
 namespace tutti::rpc_internal {
 
-// Counts the open calls and the held bytes of every connection that has calls open; others cost nothing. Thread-safe.
+// How often each host has called lately. A host that was silent may make the calls of one second at once, and then as
+// many as time gives back. Hosts that could do so cost nothing. Not thread-safe.
+class CallRates {
+ public:
+  explicit CallRates(int calls_per_second);  // 0: any number
+  // False: too many, and this one is not counted.
+  bool admit(const std::string& host, TimePoint now);
+  std::size_t num_hosts() const { return used_until_.size(); }
+
+ private:
+  void forget_silent(TimePoint now);
+
+  const Duration of_one_call_;  // 0: any number
+  // Each call takes its part of a second, one after the other; nobody may be more than a second ahead of the clock.
+  std::unordered_map<std::string, TimePoint> used_until_;
+  std::size_t forget_at_;  // hosts at which those that are silent are looked for
+};
+
+// Counts the open calls and the held bytes of every connection that has calls open, and the calls of every host; others
+// cost nothing. Thread-safe.
 //
 // A call goes through: enter; read_when_allowed, which calls `read` now or later; read_ended; answering; leave (from
 // any of these states but a pending read). gRPC gathers a message before it tells its size, so what bounds memory while
@@ -28,10 +48,10 @@ class ConnectionLimits {
 
   struct Connection;  // of one peer
 
-  explicit ConnectionLimits(const ServerLimits& limits) : limits_(limits) {}
+  explicit ConnectionLimits(const ServerLimits& limits) : limits_(limits), rates_(limits.calls_per_second) {}
 
-  // kResourceExhausted when the peer has too many calls open.
-  Result<Connection*> enter(const std::string& peer);
+  // kResourceExhausted when the peer has too many calls open, or its host calls too often.
+  Result<Connection*> enter(const std::string& peer, TimePoint now);
   // `read` must be short.
   void read_when_allowed(Connection& connection, std::function<void()> read);
   // `bytes` have arrived and are held until leave(). kResourceExhausted when they are too many.
@@ -46,9 +66,13 @@ class ConnectionLimits {
 
   const ServerLimits limits_;
   Mutex mu_;
+  CallRates rates_ TUTTI_GUARDED_BY(mu_);
   // By peer. Elements stay where they are until erased, with their last call.
   std::unordered_map<std::string, Connection> connections_ TUTTI_GUARDED_BY(mu_);
 };
+
+// "ipv4:10.0.0.1" of "ipv4:10.0.0.1:40312".
+std::string host_of(const std::string& peer);
 
 struct ConnectionLimits::Connection {
   std::string peer;

@@ -1,6 +1,7 @@
 #include "tutti/distributed/rpc/internal/server_call.h"
 
 #include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <utility>
 #include <vector>
@@ -144,7 +145,7 @@ bool ServerCall::on_accepted(bool ok) {
 
 Status ServerCall::admit() {
   peer_ = context_.peer();
-  TUTTI_ASSIGN_OR_RETURN(connection_, server_.limits_.enter(peer_));
+  TUTTI_ASSIGN_OR_RETURN(connection_, server_.limits_.enter(peer_, std::chrono::steady_clock::now()));
   TUTTI_ASSIGN_OR_RETURN(task_, server_.authenticate(context_));
   return {};
 }
@@ -296,7 +297,7 @@ Result<std::string> ServerCalls::authenticate(grpc::GenericServerContext& contex
 }
 
 void ServerCalls::log_refusal(const std::string& peer, const Status& why) {
-  const std::string host = peer.substr(0, peer.rfind(':'));
+  const std::string host = host_of(peer);
   {
     MutexLock lock(mu_);
     if (logged_.size() >= kLoggedHosts || !logged_.insert(host).second) return;

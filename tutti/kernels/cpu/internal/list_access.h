@@ -12,7 +12,7 @@ namespace tutti::cpu {
 Result<const TensorList*> input_list(KernelContext& ctx, int i, DType dtype = DType::kInvalid);
 // Output `out` is `list`. Refuses one that lies too deep in others.
 Status set_list(KernelContext& ctx, int out, std::shared_ptr<const TensorList> list);
-// Refuses sizes that no list has.
+// Refuses sizes that no list has: kInvalidArgument below 0, kResourceExhausted where they take too much memory.
 Status check_list_size(std::int64_t size);
 
 }  // namespace tutti::cpu

@@ -19,10 +19,22 @@ inline dnnl::stream& stream() {
   return own;
 }
 
-// A setting of the calling thread: oneDNN starts no threads of its own, whose barriers (OpenMP's) stand still when the
-// cores are shared with other processes. Kernels cut their work for a Team instead.
-inline void stay_on_this_thread() {
-  if (omp_get_max_threads() != 1) omp_set_num_threads(1);
-}
+// While it lives, oneDNN starts no threads of its own, whose barriers (OpenMP's) stand still when the cores are shared
+// with other processes. Kernels cut their work for a Team instead. A setting of the calling thread, which may be the
+// user's and so is put back.
+class [[nodiscard]] StayOnThisThread {
+ public:
+  StayOnThisThread() {
+    if (before_ != 1) omp_set_num_threads(1);
+  }
+  ~StayOnThisThread() {
+    if (before_ != 1) omp_set_num_threads(before_);
+  }
+  StayOnThisThread(const StayOnThisThread&) = delete;
+  StayOnThisThread& operator=(const StayOnThisThread&) = delete;
+
+ private:
+  const int before_ = omp_get_max_threads();
+};
 
 }  // namespace tutti::cpu::internal::onednn

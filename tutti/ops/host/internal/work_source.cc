@@ -88,7 +88,11 @@ class FixedLengthSource : public WorkSource {
     number_ = 0;
     window_.clear();
     TUTTI_ASSIGN_OR_RETURN(stream_, FileStream::open(files, work, lengths_.compression));
-    return stream_->skip(static_cast<std::size_t>(lengths_.header));
+    std::string header;
+    TUTTI_RETURN_IF_ERROR(stream_->read(static_cast<std::size_t>(lengths_.header), &header));
+    if (header.size() == static_cast<std::size_t>(lengths_.header)) return {};
+    return out_of_range("\"", printable(work), "\" ends after ", header.size(), " bytes of a header of ",
+                        lengths_.header);
   }
   Result<Step> next(std::string* key, std::string* value) override {
     const auto record = static_cast<std::size_t>(lengths_.record);

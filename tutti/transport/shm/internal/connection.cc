@@ -194,7 +194,7 @@ Status Connection::refusal(const Message& message) {
   if (message.refused_bytes == 0) return {};
   if (message.refused_bytes > services_.message_bytes) {
     return resource_exhausted("a message of ", message.refused_bytes, " bytes; at most ", services_.message_bytes,
-                              " are taken");
+                              " are taken (of a server: --max-message-bytes)");
   }
   return resource_exhausted("no memory for a message of ", message.refused_bytes, " bytes");
 }
@@ -214,9 +214,9 @@ Status Connection::admit(const Message& message, const std::shared_ptr<Serving>&
   if (servings_.size() >= kMaxServings) {
     refused = resource_exhausted("more than ", kMaxServings, " calls of one process at once");
   } else if (serving->bytes > 0 && serving_bytes_ > 0 && serving_bytes_ + serving->bytes > services_.connection_bytes) {
-    refused =
-        resource_exhausted("requests with ", serving_bytes_, " bytes of one process wait for their reply; one of ",
-                           serving->bytes, " more is not taken, at most ", services_.connection_bytes, " are");
+    refused = resource_exhausted(
+        "requests with ", serving_bytes_, " bytes of one process wait for their reply; one of ", serving->bytes,
+        " more is not taken, at most ", services_.connection_bytes, " are (--max-connection-bytes)");
   } else {
     serving_bytes_ += serving->bytes;
     servings_.emplace(message.id, serving);

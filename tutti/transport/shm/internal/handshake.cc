@@ -237,6 +237,15 @@ Status send_packet(int socket, const Packet& packet, std::optional<int> fd) {
   return {};
 }
 
+std::string make_ticket(const std::string& key, std::string_view task) {
+  const Digest digest = hmac_sha256(key, str_cat("tutti shm ticket ", task));
+  return std::string(digest.begin(), digest.end());
+}
+
+std::string with_ticket(const std::string& secret, const std::string& ticket) {
+  return ticket.empty() ? secret : str_cat(secret.size(), ":", secret, ticket);
+}
+
 void ring_bell(int socket) { (void)::send(socket, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT); }
 
 Result<std::optional<Received>> receive_packet(int socket) {
@@ -296,19 +305,25 @@ Result<bool> Acceptance::take(const Packet& packet) {
   return refuse(data_loss("packet ", packet.kind, " out of turn"));
 }
 
+std::string Acceptance::secret() const {
+  if (identity_.ticket_key.empty()) return identity_.secret;
+  return with_ticket(identity_.secret, make_ticket(identity_.ticket_key, hello_.text_view()));
+}
+
 Result<bool> Acceptance::take_hello(const Packet& packet) {
   greeted_ = true;
   hello_ = packet;
   challenge_ = Packet::make(Packet::kChallenge, identity_.task);
   TUTTI_RETURN_IF_ERROR(fill_random(challenge_.nonce));
-  challenge_.proof = make_proof(identity_.secret, "listener", hello_, challenge_);
+  challenge_.proof = make_proof(secret(), "listener", hello_, challenge_);
   TUTTI_RETURN_IF_ERROR(send_packet(socket_.get(), challenge_));
   return false;
 }
 
 Result<bool> Acceptance::take_proof(const Packet& packet) {
-  if (!same_digest(packet.proof, make_proof(identity_.secret, "connector", hello_, challenge_))) {
-    return refuse(Status(Code::kUnauthenticated, str_cat("your secret is not that of ", identity_.task)));
+  if (!same_digest(packet.proof, make_proof(secret(), "connector", hello_, challenge_))) {
+    return refuse(Status(Code::kUnauthenticated, str_cat("your secret is not that of ", identity_.task,
+                                                         identity_.ticket_key.empty() ? "" : " for your name")));
   }
   return true;
 }
@@ -349,6 +364,12 @@ Result<UniqueFd> listen_on(const std::string& name) {
     return unavailable(errno_text(str_cat("listening under ", name)));
   }
   return socket;
+}
+
+Result<std::string> random_key() {
+  Digest bytes{};
+  TUTTI_RETURN_IF_ERROR(fill_random(bytes));
+  return std::string(bytes.begin(), bytes.end());
 }
 
 Result<std::string> random_name() {

@@ -92,7 +92,14 @@ struct Joined {
 struct Identity {
   std::string task;
   std::string secret;
+  // Not empty: who connects must know, beside the secret, the ticket for the task that it says to be.
+  std::string ticket_key;
 };
+
+// What proves to the listener with this key that somebody is `task`. Whoever has the key gives it to that task alone.
+std::string make_ticket(const std::string& key, std::string_view task);
+// What is to be known for a handshake with a ticket; the secret itself where there is none.
+std::string with_ticket(const std::string& secret, const std::string& ticket);
 
 // The side that listens, one packet at a time.
 class Acceptance {
@@ -108,6 +115,8 @@ class Acceptance {
   Status refuse(Status why);
   Result<bool> take_hello(const Packet& packet);
   Result<bool> take_proof(const Packet& packet);
+  // What the one that connects must know.
+  std::string secret() const;
 
   UniqueFd socket_;
   const PeerProcess peer_;
@@ -124,6 +133,8 @@ Result<Joined> join(const std::string& name, const Identity& identity, int stop 
 
 // A socket that listens under `name`.
 Result<UniqueFd> listen_on(const std::string& name);
+// 32 bytes that nobody can guess.
+Result<std::string> random_key();
 // 32 hexadecimal digits that nobody can guess.
 Result<std::string> random_name();
 

@@ -1,0 +1,172 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tutti/graph/passes/passes.h"
+#include "tutti/graph/subgraph.h"
+#include "tutti/ops/array.h"
+#include "tutti/ops/builders.h"
+#include "tutti/ops/math.h"
+#include "tutti/ops/nn.h"
+#include "tutti/ops/op_table.h"
+
+namespace tutti::fuse_test {
+
+class FuseTest : public ::testing::Test {
+ protected:
+  Output feed(const PartialShape& shape, const std::string& name, DType dtype = DType::kFloat) {
+    feeds_.push_back(name);
+    return placeholder(graph_, dtype, shape, name);
+  }
+  // The body that computes these, fused.
+  FunctionBody fused(const std::vector<Output>& fetches, const std::vector<Node*>& targets = {}) {
+    Signature signature{.feeds = feeds_};
+    for (Output fetch : fetches) signature.fetches.push_back(fetch.name());
+    for (const Node* target : targets) signature.targets.push_back(target->name());
+    FunctionBody body = extract_subgraph(graph_, signature).value_or_throw();
+    throw_if_error(fuse(body));
+    return body;
+  }
+  static std::vector<Node*> of_op(const FunctionBody& body, const std::string& op) {
+    std::vector<Node*> nodes = body.graph->nodes();
+    std::erase_if(nodes, [&](const Node* node) { return node->op_name() != op; });
+    return nodes;
+  }
+  static std::size_t count(const FunctionBody& body, const std::string& op) { return of_op(body, op).size(); }
+  // A node that waits for `before`.
+  Node* after(Output before) {
+    Node* node = add_op(graph_, "NoOp", {});
+    graph_.add_control_input(*node, *before.node);
+    return node;
+  }
+
+  Graph graph_{builtin_ops()};
+  std::vector<std::string> feeds_;
+};
+
+class FuseProductTest : public FuseTest {
+ protected:
+  Output x_ = feed({-1, 4}, "x");
+  Output w_ = feed({4, 3}, "w");
+  Output b_ = feed({3}, "b");
+  Output product_ = matmul(x_, w_);
+  Output sum_ = nn::bias_add(product_, b_);
+  Output layer_ = nn::relu(sum_);
+};
+
+TEST_F(FuseProductTest, ADenseLayerIsOneNode) {
+  FunctionBody body = fused({layer_});
+  ASSERT_EQ(count(body, "_FusedMatMul"), 1u);
+  const Node* node = of_op(body, "_FusedMatMul")[0];
+  EXPECT_EQ(node->attr<std::string>("activation"), "Relu");
+  EXPECT_EQ(node->input(0).node, body.args[0]);
+  EXPECT_EQ(node->input(1).node, body.args[1]);
+  EXPECT_EQ(node->input(2).node, body.args[2]);
+  EXPECT_EQ(body.graph->num_nodes(), 5) << "three arguments, the layer, a result";
+}
+
+TEST_F(FuseProductTest, AVectorMayBeAddedFromEitherSide) {
+  for (Output sum : {product_ + b_, b_ + product_}) {
+    FunctionBody body = fused({nn::relu(sum)});
+    ASSERT_EQ(count(body, "_FusedMatMul"), 1u);
+    EXPECT_EQ(of_op(body, "_FusedMatMul")[0]->input(2).node, body.args[2]);
+  }
+}
+
+TEST_F(FuseProductTest, WhatIsFetchedStays) {
+  FunctionBody body = fused({product_, layer_});
+  EXPECT_EQ(count(body, "_FusedMatMul"), 0u);
+  EXPECT_EQ(count(body, "MatMul"), 1u);
+  // The sum is wanted, the product alone is not.
+  body = fused({sum_, layer_});
+  ASSERT_EQ(count(body, "_FusedMatMul"), 1u);
+  EXPECT_EQ(of_op(body, "_FusedMatMul")[0]->attr<std::string>("activation"), "");
+  EXPECT_EQ(count(body, "Relu"), 1u);
+}
+
+TEST_F(FuseProductTest, WhatIsReadTwiceStays) {
+  EXPECT_EQ(count(fused({layer_, neg(product_)}), "_FusedMatMul"), 0u);
+  EXPECT_EQ(count(fused({product_ + product_}), "_FusedMatMul"), 0u);
+}
+
+TEST_F(FuseProductTest, WhatSomethingWaitsForStays) {
+  EXPECT_EQ(count(fused({layer_}, {after(product_)}), "_FusedMatMul"), 0u);
+  EXPECT_EQ(count(fused({layer_}, {product_.node}), "_FusedMatMul"), 0u);
+}
+
+TEST_F(FuseProductTest, WhoWaitsForTheLastWaitsForTheLayer) {
+  Node* follower = after(layer_);
+  Node* before = add_op(graph_, "NoOp", {});
+  graph_.add_control_input(*product_.node, *before);
+  FunctionBody body = fused({layer_}, {follower});
+  ASSERT_EQ(count(body, "_FusedMatMul"), 1u);
+  const Node* layer = of_op(body, "_FusedMatMul")[0];
+  const auto waits = body.graph->find(follower->name())->control_inputs();
+  ASSERT_EQ(waits.size(), 1u);
+  EXPECT_EQ(waits[0], layer);
+  ASSERT_EQ(layer->control_inputs().size(), 1u);
+  EXPECT_EQ(layer->control_inputs()[0]->name(), before->name());
+}
+
+TEST_F(FuseProductTest, OnlyAVectorOfTheRowsLengthIsABias) {
+  const std::vector<Output> others{feed(PartialShape::scalar(), "scalar"), feed({1}, "one"), feed({-1}, "open"),
+                                   feed({-1, 3}, "matrix"), feed({1, 3}, "row")};
+  for (Output other : others) EXPECT_EQ(count(fused({product_ + other}), "_FusedMatMul"), 0u) << other.name();
+}
+
+class FuseElementwiseTest : public FuseTest {
+ protected:
+  Output x_ = feed({-1, 4}, "x");
+};
+
+TEST_F(FuseElementwiseTest, AChainIsOneNode) {
+  Output s = feed(PartialShape::scalar(), "s");
+  FunctionBody body = fused({tanh(neg(x_) * s + x_)});
+  ASSERT_EQ(count(body, "_FusedElementwise"), 1u) << "scalars may take part";
+  EXPECT_EQ(of_op(body, "_FusedElementwise")[0]->attr<std::vector<std::string>>("ops").size(), 4u);
+  EXPECT_EQ(of_op(body, "_FusedElementwise")[0]->inputs().size(), 2u);
+}
+
+TEST_F(FuseElementwiseTest, WhatIsWantedByItselfStays) {
+  Output inner = neg(x_);
+  Output outer = tanh(inner);
+  EXPECT_EQ(count(fused({outer}), "_FusedElementwise"), 1u);
+  EXPECT_EQ(count(fused({inner, outer}), "_FusedElementwise"), 0u) << "fetched";
+  EXPECT_EQ(count(fused({outer, reduce_sum(inner)}), "_FusedElementwise"), 0u) << "read twice";
+  EXPECT_EQ(count(fused({outer}, {after(inner)}), "_FusedElementwise"), 0u) << "waited for";
+  EXPECT_EQ(count(fused({outer}, {inner.node}), "_FusedElementwise"), 0u) << "a target";
+}
+
+TEST_F(FuseElementwiseTest, NothingIsBroadcastInside) {
+  Output row = feed({4}, "row");
+  Output open = feed({-1, 4}, "open");
+  EXPECT_EQ(count(fused({neg(x_ * row)}), "_FusedElementwise"), 0u);
+  EXPECT_EQ(count(fused({neg(x_ * open)}), "_FusedElementwise"), 0u) << "one of the two may have one row";
+  // A scalar that is computed does not join what it is spread over.
+  Output s = feed(PartialShape::scalar(), "s");
+  FunctionBody body = fused({neg(x_ * neg(s))});
+  ASSERT_EQ(count(body, "_FusedElementwise"), 1u);
+  EXPECT_EQ(of_op(body, "_FusedElementwise")[0]->attr<std::vector<std::string>>("ops").size(), 2u);
+  EXPECT_EQ(count(body, "Neg"), 1u);
+}
+
+TEST_F(FuseElementwiseTest, OtherTypesStay) {
+  Output i = feed({-1, 4}, "i", DType::kInt32);
+  EXPECT_EQ(count(fused({neg(neg(i) * i)}), "_FusedElementwise"), 0u);
+}
+
+TEST_F(FuseElementwiseTest, LongChainsAreCut) {
+  Output y = x_;
+  for (int i = 0; i < 100; ++i) y = neg(y);
+  FunctionBody body = fused({y});
+  std::size_t steps = count(body, "Neg");
+  for (const Node* node : of_op(body, "_FusedElementwise")) {
+    const std::size_t own = node->attr<std::vector<std::string>>("ops").size();
+    EXPECT_LE(own, 24u);
+    steps += own;
+  }
+  EXPECT_EQ(steps, 100u);
+  EXPECT_LE(count(body, "Neg"), 1u);
+}
+
+}  // namespace tutti::fuse_test
