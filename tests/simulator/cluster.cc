@@ -26,7 +26,10 @@ class Mistaken : public CallHandler {
       : planted_(planted), random_(random), right_(right) {}
 
   void handle(IncomingCall call, Reply reply) override {
-    if (planted_ == Planted::kRepeatsAreServed && call.method.ends_with("/RunGraph")) forget_identity(call);
+    if (planted_ == Planted::kRepeatsAreServed && call.method.ends_with("/RunStep"))
+      forget_identity<RunStepRequest>(call);
+    if (planted_ == Planted::kRepeatsAreServed && call.method.ends_with("/RunCallable"))
+      forget_identity<RunCallableRequest>(call);
     if (planted_ == Planted::kStepsMixed && call.method.ends_with("/RecvTensor")) mix_steps<RecvTensorRequest>(call);
     if (planted_ == Planted::kStepsMixed && call.method.ends_with("/RecvTensors")) mix_steps<RecvTensorsRequest>(call);
     if (planted_ == Planted::kNoCleanup && call.method.ends_with("/CleanupGraph")) return reply({}, {});
@@ -40,12 +43,12 @@ class Mistaken : public CallHandler {
   }
 
  private:
-  // As if each were the first of its kind: a step of its own, in which repetitions meet.
+  // As if each were the first of its kind.
+  template <typename Request>
   void forget_identity(IncomingCall& call) {
-    RunGraphRequest request;
+    Request request;
     if (!decode(call.request, request).ok()) return;
     request.request_id = static_cast<std::int64_t>(random_() >> 1);
-    if (!seen_.insert(request.step_id).second) request.step_id ^= std::int64_t{1} << 50;
     call.request = *encode(request);
   }
 
@@ -70,7 +73,6 @@ class Mistaken : public CallHandler {
   const Planted planted_;
   std::mt19937_64& random_;
   CallHandler& right_;
-  std::set<std::int64_t> seen_;
   std::int64_t last_step_ = 0;
 };
 
@@ -120,7 +122,7 @@ class SimTask {
     options.task = name_;
     options.incarnation = incarnation_;
     options.token = kToken;
-    if (cluster_.planted() == Planted::kDeadBelieved) options.health.remembered_dead = 0;
+    if (cluster_.planted() == Planted::kPeersDoubted) options.health.lease = options.health.heartbeat / 2;
     options.clock = &cluster_.clock();
     options.dial = [this](const std::string& address, const std::string&) {
       return cluster_.network().channel(name_, address);

@@ -24,19 +24,20 @@ namespace tutti::sim {
 // How long workers remember steps that have ended.
 constexpr std::chrono::seconds kRemembered(2);
 // How long masters wait for clients: shorter than theirs, so that a schedule need not be long.
-constexpr SessionLeaseOptions kLeases{
-    .hold = std::chrono::milliseconds(100), .renew = std::chrono::seconds(1), .grace = std::chrono::seconds(1)};
+constexpr SessionLeaseOptions kLeases{.hold = std::chrono::milliseconds(100),
+                                      .renew = std::chrono::milliseconds(500),
+                                      .grace = std::chrono::milliseconds(500)};
 constexpr std::chrono::hours kForever(24);
 
 // Mistakes that the simulator must be able to find. kNone in real runs.
 enum class Planted {
   kNone,
-  kRepeatsAreServed,      // a worker does not know a RunGraph that it has seen
+  kRepeatsAreServed,      // a master does not know a step that it was asked for before
   kStepsMixed,            // values are asked for under another step's id, now and then
   kNoCleanup,             // a worker never hears that a step is over
   kSessionsSurviveCrash,  // a restarted worker still knows its predecessor's graphs
   kErrorsUnanswered,      // a master that fails says nothing
-  kDeadBelieved,          // who watches its peers does not know which incarnations are dead
+  kPeersDoubted,          // who watches its peers calls them gone between two heartbeats
   kClientsImmortal,       // a master waits for clients that are gone
   kLeasesShort,           // a master does not wait for clients to renew their leases
 };

@@ -13,6 +13,11 @@ namespace {
 
 using std::chrono::milliseconds;
 
+// From the repair until everybody knows of it: what is late has come, and what stood on a broken link has ended.
+constexpr milliseconds kSettled(1500);
+constexpr std::chrono::seconds kAnswered(4);
+constexpr milliseconds kMoment(20);
+
 const std::vector<std::string> kTasks{"/job:ps/replica:0/task:0", "/job:ps/replica:0/task:1",
                                       "/job:worker/replica:0/task:0", "/job:worker/replica:0/task:1"};
 const std::vector<std::string> kMasters{kTasks[2], kTasks[3]};
@@ -66,7 +71,11 @@ class Client {
   ~Client();
 
   void stop() { stopping_ = true; }
+  // A patient one keeps its session until then.
+  void leave() { leaving_ = true; }
   void crash();
+  // Patient, stopped, and all its steps were answered.
+  bool idle() const { return idle_; }
   // All that it asked was answered, and it has stopped.
   bool finished() const { return thread_.finished(); }
   const std::string& name() const { return name_; }
@@ -90,7 +99,9 @@ class Client {
   std::map<std::string, std::int64_t> lives_;
   int processes_ = 0;
   bool stopping_ = false;
+  bool idle_ = false;
   bool crashed_ = false;
+  std::atomic<bool> leaving_{false};
   SimThread thread_;
 };
 
@@ -102,9 +113,11 @@ class Schedule {
   ScheduleResult run() {
     start_clients("client", false);
     plan_faults();
-    cluster.clock().advance(milliseconds(500));
+    cluster.clock().advance(milliseconds(320));
     repair();
-    stop_clients(std::chrono::seconds(4));
+    stop_clients();
+    cluster.clock().advance(kSettled);
+    check_all(&Client::finished);
     check_new_sessions();
     check_effects();
     check_leftovers();
@@ -147,12 +160,22 @@ class Schedule {
     }
   }
 
-  // What they have asked must be answered within `limit`.
-  void stop_clients(Duration limit) {
+  void stop_clients() {
     for (auto& client : clients_) client->stop();
-    cluster.clock().advance(limit);
+  }
+
+  // Lets time pass until something holds, but not for longer than `limit`.
+  void pass(Duration limit, const std::function<bool()>& until) {
+    const TimePoint end = cluster.clock().now() + limit;
+    while (!until() && cluster.clock().now() < end) cluster.clock().advance(kMoment);
+  }
+
+  // What they have asked must be answered.
+  void check_all(bool (Client::*done)() const) {
+    const auto is_done = [done](const auto& client) { return client->finished() || ((*client).*done)(); };
+    pass(kAnswered, [&] { return std::all_of(clients_.begin(), clients_.end(), is_done); });
     for (auto& client : clients_) {
-      if (!client->finished()) violation(client->name(), " still waits, in peace");
+      if (!is_done(client)) violation(client->name(), " still waits, in peace");
     }
   }
 
@@ -161,7 +184,7 @@ class Schedule {
   void plan_faults() {
     const std::uint64_t faults = below(5);
     for (std::uint64_t i = 0; i < faults; ++i) {
-      at(milliseconds(below(450)), [this] {
+      at(milliseconds(below(280)), [this] {
         const std::uint64_t kind = below(8);
         if (kind < 4) return crash();
         if (kind < 6) return cut();
@@ -209,8 +232,12 @@ class Schedule {
   void check_new_sessions() {
     const std::int64_t succeeded = result.steps_succeeded, failed = result.steps_failed;
     start_clients("visitor", true);
-    cluster.clock().advance(2 * kLeases.hold);
-    stop_clients(std::chrono::seconds(1));
+    cluster.clock().advance(kLeases.hold);
+    stop_clients();
+    check_all(&Client::idle);
+    check_steps();
+    for (auto& client : clients_) client->leave();
+    check_all(&Client::finished);
     if (result.steps_succeeded == succeeded) violation("no step of new sessions succeeded, in peace");
     if (result.steps_failed != failed)
       violation(result.steps_failed - failed, " steps of new sessions failed, in peace");
@@ -240,12 +267,19 @@ class Schedule {
     }
   }
 
-  void check_leftovers() {
-    // Beyond the time that ended steps are remembered.
-    cluster.clock().advance(kRemembered + kLeases.renew);
+  // That nothing is kept of any, though their sessions may go on.
+  void check_steps() {
+    const auto keeps_none = [this](const std::string& task) { return cluster.open_steps(task) == 0; };
+    // At most beyond the time that ended steps are remembered.
+    pass(2 * kRemembered, [&] { return std::all_of(kTasks.begin(), kTasks.end(), keeps_none); });
     for (const std::string& task : kTasks) {
       if (const std::size_t open = cluster.open_steps(task)) violation(task, " still keeps ", open, " steps");
     }
+  }
+
+  void check_leftovers() {
+    pass(2 * (kLeases.renew + kLeases.grace), [this] { return cluster.observations().sessions == 0; });
+    check_steps();
     if (cluster.observations().steps_running != 0) {
       violation(cluster.observations().steps_running, " steps still run, in peace");
     }
@@ -265,6 +299,7 @@ Client::Client(Schedule& schedule, std::string name, std::string master, bool pa
 
 Client::~Client() {
   stop();
+  leave();
   crash();
   if (!finished()) schedule_.cluster.clock().advance(std::chrono::seconds(10));
 }
@@ -295,6 +330,8 @@ void Client::use_session(SimClient& process) {
       pause();
     } while (!ends() && schedule_.below(20) != 0);
   }
+  idle_ = stopping_;
+  if (patient_ && stopping_) thread_.wait_for(leaving_);
   tell("the end of a session", session->close());
 }
 

@@ -53,6 +53,6 @@ TEST_P(PlantedBug, IsFound) {
 INSTANTIATE_TEST_SUITE_P(All, PlantedBug,
                          ::testing::Values(Planted::kRepeatsAreServed, Planted::kStepsMixed, Planted::kNoCleanup,
                                            Planted::kSessionsSurviveCrash, Planted::kErrorsUnanswered,
-                                           Planted::kDeadBelieved, Planted::kClientsImmortal, Planted::kLeasesShort));
+                                           Planted::kPeersDoubted, Planted::kClientsImmortal, Planted::kLeasesShort));
 
 }  // namespace tutti::sim::schedule_test

@@ -1,5 +1,6 @@
 #include "sim_thread.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "tutti/core/status.h"
@@ -7,8 +8,9 @@
 namespace tutti::sim {
 namespace {
 
-// Between looks at a condition: a thread that is woken runs a little later.
-constexpr auto kLook = std::chrono::microseconds(500);
+// Between looks at a condition, for which a thread that is woken runs later; each is twice as long as the one before.
+constexpr auto kFirstLook = std::chrono::microseconds(500);
+constexpr auto kLastLook = std::chrono::milliseconds(8);
 
 }  // namespace
 
@@ -29,15 +31,22 @@ void SimThread::run() {
   }
   body_();
   finished_ = true;
-  MutexLock lock(mu_);
-  turn_ = Turn::kSimulation;
-  changed_.notify_all();
+  {
+    MutexLock lock(mu_);
+    turn_ = Turn::kSimulation;
+  }
+  changed_.notify_one();
 }
 
 void SimThread::hand_over(Turn next) {
+  Turn own;
+  {
+    MutexLock lock(mu_);
+    own = std::exchange(turn_, next);
+  }
+  // Without the lock, for which the other would have to wait at once. Only one waits at a time.
+  changed_.notify_one();
   MutexLock lock(mu_);
-  const Turn own = std::exchange(turn_, next);
-  changed_.notify_all();
   while (turn_ != own) changed_.wait(mu_);
 }
 
@@ -45,13 +54,15 @@ void SimThread::resume() { hand_over(Turn::kThread); }
 
 void SimThread::pause() { hand_over(Turn::kSimulation); }
 
-void SimThread::look_at(const std::atomic<bool>& condition) {
-  clock_.call_at(clock_.now() + kLook, [this, &condition] { condition ? resume() : look_at(condition); });
+void SimThread::look_at(const std::atomic<bool>& condition, Duration after) {
+  clock_.call_at(clock_.now() + after, [this, &condition, after] {
+    condition ? resume() : look_at(condition, std::min<Duration>(2 * after, kLastLook));
+  });
 }
 
 void SimThread::wait_for(const std::atomic<bool>& condition) {
   if (condition) return;
-  look_at(condition);
+  look_at(condition, kFirstLook);
   pause();
 }
 

@@ -32,7 +32,7 @@ class SimThread {
   // From the thread: the simulation goes on until it resumes this.
   void pause();
   void hand_over(Turn next);
-  void look_at(const std::atomic<bool>& condition);
+  void look_at(const std::atomic<bool>& condition, Duration after);
 
   ManualClock& clock_;
   const std::function<void()> body_;
