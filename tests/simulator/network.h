@@ -18,7 +18,7 @@ struct NetworkOptions {
   Duration least_delay = std::chrono::microseconds(50);
   Duration most_delay = std::chrono::milliseconds(2);
   double repeated = 0.05;                                // of requests arrive twice, some of them late
-  double late = 0.001;                                   // of requests are on their way for up to `most_late`
+  double late = 0.01;                                    // of requests are on their way for up to `most_late`
   Duration most_late = std::chrono::milliseconds(1000);  // shorter than workers remember steps
   double lost = 0.01;                                    // of connections break between a request and its reply
   // After so long on a link that is cut, a connection is given up.
