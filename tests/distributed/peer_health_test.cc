@@ -168,6 +168,67 @@ TEST_F(PeerHealthTest, LateMessagesOfADeadIncarnationAreNotBelieved) {
   EXPECT_EQ(health_.state(kPs), PeerState::kLost);
 }
 
+// The one of whom nothing was known when its successor answered.
+TEST_F(PeerHealthTest, ALateCallOfAnUnknownIncarnationOnlyAsks) {
+  make_alive(8);
+  (void)pass(100ms);
+  const auto events = health_.called(kPs, 7, now_);
+  ASSERT_EQ(events.size(), 1u);
+  EXPECT_EQ(events[0].kind, Kind::kAsk);
+  EXPECT_EQ(health_.incarnation(kPs), 8u);
+  EXPECT_TRUE(health_.heard(kPs, 8, now_).empty()) << "it is not dead";
+  EXPECT_EQ(health_.state(kPs), PeerState::kAlive);
+  // Nor do such calls keep it alive.
+  for (int i = 0; i < 20; ++i) {
+    (void)pass(100ms);
+    (void)health_.called(kPs, 7, now_);
+  }
+  EXPECT_EQ(health_.state(kPs), PeerState::kLost);
+}
+
+TEST_F(PeerHealthTest, ACallOfTheKnownIncarnationIsASignOfLife) {
+  make_alive(7);
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_TRUE(of_kind(pass(100ms), Kind::kLost).empty());
+    EXPECT_TRUE(health_.called(kPs, 7, now_).empty());
+  }
+  (void)health_.heard(kPs, 8, now_);
+  EXPECT_TRUE(health_.called(kPs, 7, now_).empty()) << "known to be dead: there is nothing to ask";
+}
+
+TEST_F(PeerHealthTest, OneThatIsAskedIsNotBelievedForItsCalls) {
+  (void)health_.watch(kPs, now_);
+  const auto events = health_.called(kPs, 7, now_);
+  ASSERT_EQ(events.size(), 1u);
+  EXPECT_EQ(events[0].kind, Kind::kAsk);
+  EXPECT_EQ(health_.state(kPs), PeerState::kConnecting);
+  const auto answer = health_.heard(kPs, 8, now_);
+  ASSERT_EQ(answer.size(), 1u);
+  EXPECT_EQ(answer[0].kind, Kind::kAlive);
+}
+
+TEST_F(PeerHealthTest, OneThatOnlyCalledMayAnswerAsAnother) {
+  (void)health_.called(kPs, 7, now_);
+  EXPECT_EQ(health_.incarnation(kPs), 0u) << "it did not answer";
+  const auto asked = health_.called(kPs, 8, now_);
+  ASSERT_EQ(asked.size(), 1u);
+  EXPECT_EQ(asked[0].kind, Kind::kAsk) << "though nobody needs it";
+  const auto answer = health_.heard(kPs, 8, now_);
+  ASSERT_EQ(answer.size(), 1u);
+  EXPECT_EQ(answer[0].kind, Kind::kRestarted) << "what came from the other is gone";
+  EXPECT_EQ(health_.incarnation(kPs), 8u);
+}
+
+TEST_F(PeerHealthTest, OneThatCalledAnswersForTheFirstTime) {
+  (void)health_.called(kPs, 7, now_);
+  (void)health_.watch(kPs, now_);
+  const auto answer = health_.heard(kPs, 7, now_);
+  ASSERT_EQ(answer.size(), 1u);
+  EXPECT_EQ(answer[0].kind, Kind::kAlive);
+  EXPECT_EQ(health_.incarnation(kPs), 7u);
+  EXPECT_TRUE(health_.heard(kPs, 7, now_).empty());
+}
+
 TEST_F(PeerHealthTest, AClosedConnectionAsksAtOnce) {
   make_alive();
   (void)pass(100ms);
@@ -252,7 +313,7 @@ TEST_F(PeerHealthTest, FailedConnectionsAreTriedLessAndLessOften) {
 }
 
 TEST_F(PeerHealthTest, OneThatOnlyCallsIsListenedToButNotAsked) {
-  const auto events = health_.heard(kPs, 7, now_);
+  const auto events = health_.called(kPs, 7, now_);
   ASSERT_EQ(events.size(), 1u);
   EXPECT_EQ(events[0].kind, Kind::kAlive);
   const auto later = pass(5s);

@@ -73,7 +73,16 @@ class FakeChannel : public Channel {
       const auto stop = [end, cancellation] { end(cancellation->status(), {}); };
       if (cancellation->register_callback(stop) == 0) return stop();
     }
-    if (silent || method == mute) return;
+    if (silent) return unanswered.push_back([=, this, method = std::string(method)] { serve(method, request, end); });
+    if (method == mute) return;
+    serve(method, std::move(request), end);
+  }
+  // What came while it was silent.
+  void answer() {
+    silent = false;
+    for (const auto& serve_one : std::exchange(unanswered, {})) serve_one();
+  }
+  void serve(std::string_view method, Payload request, const Done& end) {
     if (peer_.foreign && method.starts_with("/tutti.")) return end(unimplemented("what?"), {});
     peer_.front().handle({method, std::move(request), {}, name_, nullptr}, end);
   }
@@ -83,6 +92,7 @@ class FakeChannel : public Channel {
   bool silent = false;
   std::string_view mute;  // the method that is not answered
   std::vector<std::string> methods;
+  std::vector<std::function<void()>> unanswered;
 
  private:
   FakePeer& peer_;
@@ -387,13 +397,25 @@ TEST_F(PeersTest, ACallAfterTheWayBrokeIsNotEndedByTheRestart) {
   EXPECT_EQ(peers_->state(kPs), PeerState::kSuspected);
   const auto early = call();
   EXPECT_FALSE(early->has_value()) << "who is there is not known yet";
-  plain_->silent = false;
   peer_.held.clear();
-  peers_->heard(kPs, 2);
+  plain_->answer();
   EXPECT_FALSE(early->has_value());
   EXPECT_EQ(peer_.held.size(), 1u);
   ASSERT_EQ(gone_.size(), 1u);
   EXPECT_EQ(gone_[0].second.code(), Code::kAborted);
+}
+
+TEST_F(PeersTest, ALateCallOfADeadIncarnationChangesNothing) {
+  peer_.restart(2);
+  start();
+  const auto result = call();
+  plain_->methods.clear();
+  peers_->heard(kPs, 1);
+  EXPECT_EQ(plain_->methods.size(), 1u) << "who is there?";
+  clock_.advance(3s);
+  EXPECT_EQ(peers_->state(kPs), PeerState::kAlive);
+  EXPECT_FALSE(result->has_value());
+  EXPECT_TRUE(gone_.empty());
 }
 
 TEST_F(PeersTest, OneThatCallsUsIsCalledOverANewConnection) {
@@ -403,8 +425,8 @@ TEST_F(PeersTest, OneThatCallsUsIsCalledOverANewConnection) {
   EXPECT_EQ((*call())->code(), Code::kUnavailable);
   plain_->failure = {};
   peer_.restart(2);
-  peers_->heard(kPs, 2);
   const std::size_t dialled = dialled_.size();
+  peers_->heard(kPs, 2);
   peer_.held.clear();
   EXPECT_FALSE(call()->has_value());
   EXPECT_EQ(dialled_.size(), dialled + 1) << "the old one pauses before it tries again";

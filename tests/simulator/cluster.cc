@@ -1,17 +1,21 @@
 #include "cluster.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "tutti/distributed/codec.h"
+#include "tutti/distributed/internal/leased_master.h"
 #include "tutti/distributed/master.h"
-#include "tutti/distributed/peer_health.h"
+#include "tutti/distributed/peers.h"
 #include "tutti/distributed/services.h"
+#include "tutti/distributed/task_service.h"
 #include "tutti/distributed/worker.h"
 
 namespace tutti::sim {
 namespace {
 
-constexpr std::string_view kLeaseMethod = "/sim/Lease";
+// What every task of the cluster proves to know.
+const std::string kToken = "open sesame";
 
 std::string device_of(const std::string& task) { return task + "/device:CPU:0"; }
 
@@ -22,7 +26,10 @@ class Mistaken : public CallHandler {
       : planted_(planted), random_(random), right_(right) {}
 
   void handle(IncomingCall call, Reply reply) override {
-    if (planted_ == Planted::kRepeatsAreServed && call.method.ends_with("/RunGraph")) forget_identity(call);
+    if (planted_ == Planted::kRepeatsAreServed && call.method.ends_with("/RunStep"))
+      forget_identity<RunStepRequest>(call);
+    if (planted_ == Planted::kRepeatsAreServed && call.method.ends_with("/RunCallable"))
+      forget_identity<RunCallableRequest>(call);
     if (planted_ == Planted::kStepsMixed && call.method.ends_with("/RecvTensor")) mix_steps<RecvTensorRequest>(call);
     if (planted_ == Planted::kStepsMixed && call.method.ends_with("/RecvTensors")) mix_steps<RecvTensorsRequest>(call);
     if (planted_ == Planted::kNoCleanup && call.method.ends_with("/CleanupGraph")) return reply({}, {});
@@ -36,12 +43,12 @@ class Mistaken : public CallHandler {
   }
 
  private:
-  // As if each were the first of its kind: a step of its own, under an id of its own.
+  // As if each were the first of its kind.
+  template <typename Request>
   void forget_identity(IncomingCall& call) {
-    RunGraphRequest request;
+    Request request;
     if (!decode(call.request, request).ok()) return;
     request.request_id = static_cast<std::int64_t>(random_() >> 1);
-    if (!seen_.insert(request.step_id).second) request.step_id = static_cast<std::int64_t>(random_() >> 8);
     call.request = *encode(request);
   }
 
@@ -66,20 +73,70 @@ class Mistaken : public CallHandler {
   const Planted planted_;
   std::mt19937_64& random_;
   CallHandler& right_;
-  std::set<std::int64_t> seen_;
   std::int64_t last_step_ = 0;
 };
 
 }  // namespace
 
-// One process of the cluster.
-class SimTask : private WorkerDirectory, private CallHandler {
+// One process of the cluster, put together as Server does it.
+class SimTask {
  public:
-  SimTask(Cluster& cluster, std::string name, std::int64_t life) : cluster_(cluster), name_(std::move(name)) {
+  SimTask(Cluster& cluster, std::string name, std::int64_t life)
+      : cluster_(cluster), name_(std::move(name)), incarnation_(cluster_.new_incarnation(life)) {
     state_.task = name_;
     state_.life = life;
-    incarnation_ = cluster_.random()() | 1;
-    worker_ = std::make_unique<Worker>(WorkerOptions{
+    peers_ = std::make_unique<Peers>(peers_options());
+    worker_ = std::make_shared<Worker>(worker_options());
+    peers_->set_local(worker_);
+    master_ = std::make_unique<Master>(MasterOptions{
+        .task = name_, .workers = peers_.get(), .clock = &cluster_.clock(), .seed = cluster_.random()() | 1});
+    services_ = make_task_services(*master_, *worker_);
+    mistaken_ = std::make_unique<Mistaken>(cluster_.planted(), cluster_.random(), *services_);
+    service_ = std::make_unique<TaskService>(service_options(), *mistaken_);
+    cluster_.network().start(name_, *service_);
+  }
+
+  ~SimTask() {
+    *state_.alive = false;
+    const Status cause = unavailable(name_, " has ended");
+    master_->stop(cause);
+    worker_->stop(cause);
+    service_->stop();
+    peers_->stop(cause);
+  }
+
+  // The process dies and another takes its place; with the mistake kSessionsSurviveCrash it is not quite another.
+  void restart_in_place(std::int64_t life) {
+    state_.life = life;
+    state_.variables.clear();
+    cluster_.network().start(name_, *service_);
+  }
+
+  const std::string& name() const { return name_; }
+  Worker& worker() { return *worker_; }
+
+ private:
+  PeersOptions peers_options() {
+    PeersOptions options;
+    for (const std::string& task : cluster_.tasks()) options.addresses[task] = task;
+    options.task = name_;
+    options.incarnation = incarnation_;
+    options.token = kToken;
+    if (cluster_.planted() == Planted::kPeersDoubted) options.health.lease = options.health.heartbeat / 2;
+    options.clock = &cluster_.clock();
+    options.dial = [this](const std::string& address, const std::string&) {
+      return cluster_.network().channel(name_, address);
+    };
+    options.gone = [this](const std::string& task, const Status& cause, std::uint64_t incarnation) {
+      if (incarnation != 0) check_restart(task, incarnation);
+      master_->lose_task(task, cause);
+      worker_->forget_task(task, cause, incarnation);
+    };
+    return options;
+  }
+
+  WorkerOptions worker_options() {
+    return {
         .task = name_,
         .devices = {{.name = device_of(name_), .type = "CPU", .memory_limit = 1 << 28, .incarnation = incarnation_}},
         .make_session =
@@ -87,96 +144,63 @@ class SimTask : private WorkerDirectory, private CallHandler {
               return make_sim_session(cluster_.clock(), cluster_.random(), state_, cluster_.observations());
             },
         .reset_containers = [this](const std::vector<std::string>&) { state_.variables.clear(); },
-        .peers = this,
+        .peers = peers_.get(),
         .clock = &cluster_.clock(),
-        .remembered = kRemembered});
-    master_ = std::make_unique<Master>(
-        MasterOptions{.task = name_, .workers = this, .clock = &cluster_.clock(), .seed = cluster_.random()() | 1});
-    services_ = make_task_services(*master_, *worker_);
-    mistaken_ = std::make_unique<Mistaken>(cluster_.planted(), cluster_.random(), *services_);
-    cluster_.network().start(name_, *this);
-    for (const std::string& task : cluster_.tasks()) {
-      if (task != name_) act(health_.watch(task, cluster_.clock().now()));
+        .remembered = kRemembered};
+  }
+
+  TaskServiceOptions service_options() {
+    TaskServiceOptions options;
+    options.hello.self.task = name_;
+    options.hello.self.incarnation = incarnation_;
+    options.hello.token = kToken;
+    options.leases = kLeases;
+    if (cluster_.planted() == Planted::kClientsImmortal) options.leases.renew = options.leases.grace = kForever;
+    if (cluster_.planted() == Planted::kLeasesShort) options.leases.renew = Duration(1);
+    options.clock = &cluster_.clock();
+    options.heard = [this](const std::string& task, std::uint64_t incarnation) { peers_->heard(task, incarnation); };
+    options.leased = [this](const std::string& session, bool held) { master_->lease_session(session, held); };
+    options.abandon = [this](const std::string& session) { master_->abandon_session(session); };
+    return options;
+  }
+
+  void check_restart(const std::string& task, std::uint64_t incarnation) {
+    const std::int64_t life = cluster_.life_of(incarnation);
+    std::int64_t& newest = newest_[task];
+    if (life < newest) {
+      cluster_.observations().violations.push_back(
+          str_cat(name_, " believes that life ", life, " of ", task, " follows life ", newest));
     }
-  }
-
-  ~SimTask() override {
-    *state_.alive = false;
-    cluster_.clock().cancel_timer(timer_);
-    master_->stop(unavailable(name_, " has ended"));
-    worker_->stop(unavailable(name_, " has ended"));
-  }
-
-  // The process dies and another takes its place; with the mistake kSessionsSurviveCrash it is not quite another.
-  void restart_in_place(std::int64_t life) {
-    state_.life = life;
-    state_.variables.clear();
-    cluster_.network().start(name_, *this);
-  }
-
-  const std::string& name() const { return name_; }
-  Worker& worker() { return *worker_; }
-
- private:
-  void handle(IncomingCall call, Reply reply) override {
-    if (call.method != kLeaseMethod) return mistaken_->handle(std::move(call), std::move(reply));
-    reply({}, Payload(std::to_string(incarnation_)));
-  }
-
-  Result<std::shared_ptr<WorkerInterface>> worker(const std::string& task) override {
-    // The own one is not owned by who asks.
-    if (task == name_) return std::shared_ptr<WorkerInterface>(std::shared_ptr<void>(), worker_.get());
-    auto& remote = remote_[task];
-    if (!remote) remote = make_remote_worker(cluster_.network().channel(name_, task));
-    return remote;
-  }
-
-  std::vector<std::string> tasks() const override { return cluster_.tasks(); }
-
-  void act(const PeerHealth::Events& events) {
-    for (const PeerEvent& event : events) {
-      if (event.kind == PeerEvent::Kind::kAsk) ask(event.task);
-      if (event.kind != PeerEvent::Kind::kLost && event.kind != PeerEvent::Kind::kRestarted) continue;
-      master_->lose_task(event.task, event.cause);
-      worker_->forget_task(event.task, event.cause);
-    }
-    cluster_.clock().cancel_timer(std::exchange(timer_, 0));
-    if (const std::optional<TimePoint> next = health_.next_tick()) {
-      timer_ = cluster_.clock().call_at(*next, [this, alive = state_.alive] {
-        if (!*alive) return;
-        timer_ = 0;
-        act(health_.tick(cluster_.clock().now()));
-      });
-    }
-  }
-
-  void ask(const std::string& task) {
-    auto& channel = lease_channels_[task];
-    if (!channel) channel = cluster_.network().channel(name_, task);
-    CallOptions options;
-    options.deadline = cluster_.clock().now() + std::chrono::milliseconds(500);
-    channel->call(kLeaseMethod, {}, options,
-                  [this, task, alive = state_.alive](const Status& status, const Payload& reply) {
-                    if (!*alive) return;
-                    const TimePoint now = cluster_.clock().now();
-                    act(status.ok() ? health_.heard(task, std::stoull(reply.flatten()), now)
-                                    : health_.connection_failed(task, connect_stage(status), status, now));
-                  });
+    newest = std::max(newest, life);
   }
 
   Cluster& cluster_;
   const std::string name_;
-  std::uint64_t incarnation_ = 0;
+  const std::uint64_t incarnation_;
   SimState state_;
-  PeerHealth health_;
-  Clock::TimerId timer_ = 0;
-  std::map<std::string, std::shared_ptr<Channel>> lease_channels_;
-  std::map<std::string, std::shared_ptr<WorkerInterface>> remote_;
-  std::unique_ptr<Worker> worker_;
+  std::map<std::string, std::int64_t> newest_;  // lives of other tasks that it was told of
+  std::unique_ptr<Peers> peers_;
+  std::shared_ptr<Worker> worker_;
   std::unique_ptr<Master> master_;
   std::unique_ptr<CallHandler> services_;
   std::unique_ptr<Mistaken> mistaken_;
+  std::unique_ptr<TaskService> service_;
 };
+
+SimClient::SimClient(Cluster& cluster, const std::string& name, const std::string& task) {
+  PeersOptions options;
+  options.addresses = {{task, task}};
+  options.token = kToken;
+  options.clock = &cluster.clock();
+  options.dial = [&cluster, name](const std::string& address, const std::string&) {
+    return cluster.network().channel(name, address);
+  };
+  peers_ = std::make_unique<Peers>(std::move(options));
+  const std::shared_ptr<Channel> channel = *peers_->channel(task);
+  master_ = make_leased_master(make_remote_master(channel), channel, cluster.clock());
+}
+
+SimClient::~SimClient() { peers_->stop(cancelled("the client has ended")); }
 
 Cluster::Cluster(std::vector<std::string> tasks, std::uint64_t seed, Planted planted)
     : random_(seed), planted_(planted), names_(std::move(tasks)), network_(clock_, random_, {}) {
@@ -217,8 +241,10 @@ std::size_t Cluster::open_steps(const std::string& task) const {
   return it == tasks_.end() ? 0 : it->second->worker().open_steps();
 }
 
-std::shared_ptr<MasterInterface> Cluster::connect(const std::string& client, const std::string& task) {
-  return make_remote_master(network_.channel(client, task));
+std::uint64_t Cluster::new_incarnation(std::int64_t life) {
+  const std::uint64_t incarnation = random_() | 1;
+  incarnations_[incarnation] = life;
+  return incarnation;
 }
 
 }  // namespace tutti::sim

@@ -13,9 +13,15 @@ struct Network::Call {
   Channel::Done done;                 // null once finished
   Cancellation::Token cancelled = 0;  // with options.cancellation
   Clock::TimerId deadline = 0;
+  TimePoint begun;
   std::int64_t server_life = 0;  // 0: not there yet
-  // At the server, alive until the reply. A request that came twice is served twice.
-  std::map<bool, std::shared_ptr<Cancellation>> serving;
+  // At a server, until the reply. A request that came twice is served twice.
+  struct Serving {
+    std::shared_ptr<Cancellation> cancellation;
+    std::int64_t life;
+  };
+  std::map<bool, Serving> serving;
+  Status withdrawn;  // the caller's cancellation has overtaken the request
 };
 
 class SimChannel : public Channel {
@@ -40,6 +46,7 @@ class SimChannel : public Channel {
     call->request = request.flatten();
     call->options = options;
     call->done = std::move(done);
+    call->begun = network_.clock_.now();
     calls_.insert(call->id);
     network_.begin(call);
   }
@@ -75,16 +82,17 @@ void Network::later(Duration delay, std::function<void()> event) {
 void Network::start(const std::string& task, CallHandler& handler) {
   TUTTI_CHECK(!processes_.contains(task), task, " listens already");
   processes_[task] = {&handler, next_life_++};
+  dead_.erase(task);
 }
 
 void Network::crash(const std::string& task) {
   processes_.erase(task);
+  dead_.insert(task);
   std::vector<CallPtr> outgoing, incoming;
   for (const auto& [id, call] : open_) {
     if (call->from == task) outgoing.push_back(call);
     if (call->to == task && call->server_life != 0) incoming.push_back(call);
   }
-  // The dead hear nothing: their callbacks are dropped with what they hold.
   for (const CallPtr& call : outgoing) abandon(call, cancelled("the process has ended"));
   for (const CallPtr& call : incoming) fail_after_delay(call, unavailable(call->to, ": connection reset"));
 }
@@ -93,13 +101,18 @@ void Network::cut(const std::string& a, const std::string& b) { cuts_.insert(std
 
 void Network::heal() { cuts_.clear(); }
 
-void Network::calm() { options_.repeated = options_.lost = 0; }
+void Network::calm() { options_.repeated = options_.late = options_.lost = 0; }
 
 std::shared_ptr<Channel> Network::channel(const std::string& from, const std::string& to) {
   return std::make_shared<SimChannel>(*this, from, to);
 }
 
+Duration Network::lateness() {
+  return Duration(static_cast<std::int64_t>(random_() % static_cast<std::uint64_t>(options_.most_late.count())));
+}
+
 void Network::begin(const CallPtr& call) {
+  if (dead_.contains(call->from)) return call->done(cancelled("the process has ended"), {});
   if (call->options.cancellation != nullptr) {
     call->cancelled = call->options.cancellation->register_callback(
         [this, weak = std::weak_ptr(call), cancellation = call->options.cancellation] {
@@ -119,30 +132,35 @@ void Network::begin(const CallPtr& call) {
       }
     });
   }
-  later(delay(), [this, call] { arrive(call); });
+  later(chance(options_.late) ? lateness() : delay(), [this, call] { arrive(call); });
   if (chance(options_.repeated)) {
-    later(delay(), [this, call] {
-      if (call->server_life != 0) serve(call, true);
-    });
+    later(chance(0.25) ? lateness() : delay(), [this, call] { arrive_again(call); });
   }
 }
 
 void Network::arrive(const CallPtr& call) {
-  if (!call->done) return;
   if (!passes(call->from, call->to)) {
     // A packet on a link that is cut is sent again and again, until the connection is given up.
-    later(options_.keepalive, [this, call] {
-      if (passes(call->from, call->to) && call->server_life == 0) return arrive(call);
-      finish(call, unavailable(call->to, ": connection timed out"), {});
-    });
-    return;
+    if (clock_.now() - call->begun >= options_.keepalive) {
+      return finish(call, unavailable(call->to, ": connection timed out"), {});
+    }
+    const auto again = std::chrono::milliseconds(50 + random_() % 450);
+    return later(again, [this, call] { arrive(call); });
   }
-  if (!processes_.contains(call->to)) {
+  const auto process = processes_.find(call->to);
+  if (process == processes_.end()) {
+    // Who has given up or crashed does not connect again.
+    if (!call->done) return;
     if (call->options.wait_for_ready) return later(std::chrono::milliseconds(50), [this, call] { arrive(call); });
     return fail_after_delay(call, unavailable(call->to, ": connection refused; the call was never sent"));
   }
-  call->server_life = processes_[call->to].life;
+  call->server_life = process->second.life;
   serve(call, false);
+  if (!call->withdrawn.ok()) withdraw(call, call->withdrawn);
+}
+
+void Network::arrive_again(const CallPtr& call) {
+  if (call->server_life != 0 && processes_.contains(call->to) && passes(call->from, call->to)) serve(call, true);
 }
 
 Payload Network::shredded(const std::string& bytes) {
@@ -156,18 +174,17 @@ Payload Network::shredded(const std::string& bytes) {
 }
 
 void Network::serve(const CallPtr& call, bool repeated) {
-  const auto process = processes_.find(call->to);
-  if (process == processes_.end() || process->second.life != call->server_life || call->serving.contains(repeated))
-    return;
-  call->serving[repeated] = std::make_shared<Cancellation>();
+  const Process& process = processes_.at(call->to);
+  const auto cancellation = std::make_shared<Cancellation>();
+  call->serving[repeated] = {cancellation, process.life};
   being_served_[call->id] = call;
   IncomingCall incoming{.method = call->method,
                         .request = shredded(call->request),
                         .peer_task = "",
                         .connection = call->from,
-                        .cancellation = call->serving[repeated].get()};
-  process->second.handler->handle(std::move(incoming), [this, call, repeated](Status status, Payload reply) {
-    call->serving.erase(repeated);
+                        .cancellation = cancellation.get()};
+  process.handler->handle(std::move(incoming), [this, call, repeated](Status status, Payload reply) {
+    TUTTI_CHECK(call->serving.erase(repeated) == 1, call->method, " was answered twice");
     if (call->serving.empty()) being_served_.erase(call->id);
     if (!repeated) answer(call, std::move(status), std::move(reply));
   });
@@ -203,12 +220,19 @@ void Network::finish(const CallPtr& call, Status status, Payload reply) {
 void Network::abandon(const CallPtr& call, const Status& cause) {
   if (!call->done) return;
   finish(call, cause, {});
+  withdraw(call, cause);
+}
+
+void Network::withdraw(const CallPtr& call, const Status& cause) {
   later(delay(), [this, call, cause] {
+    if (call->server_life == 0) call->withdrawn = cause;
     const auto process = processes_.find(call->to);
-    if (process == processes_.end() || process->second.life != call->server_life) return;
+    if (process == processes_.end()) return;
     // Held, since the reply that a cancellation brings about takes it out.
-    const std::map<bool, std::shared_ptr<Cancellation>> serving = call->serving;
-    for (const auto& [repeated, cancellation] : serving) cancellation->cancel(cause);
+    const std::map<bool, Call::Serving> serving = call->serving;
+    for (const auto& [repeated, one] : serving) {
+      if (one.life == process->second.life) one.cancellation->cancel(cause);
+    }
   });
 }
 

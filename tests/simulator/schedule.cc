@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "tutti/graph/graph_def.h"
+#include "sim_thread.h"
+#include "tutti/distributed/remote_session.h"
 #include "tutti/ops/array.h"
 #include "tutti/ops/builders.h"
 
@@ -11,6 +12,11 @@ namespace tutti::sim {
 namespace {
 
 using std::chrono::milliseconds;
+
+// From the repair until everybody knows of it: what is late has come, and what stood on a broken link has ended.
+constexpr milliseconds kSettled(1500);
+constexpr std::chrono::seconds kAnswered(4);
+constexpr milliseconds kMoment(20);
 
 const std::vector<std::string> kTasks{"/job:ps/replica:0/task:0", "/job:ps/replica:0/task:1",
                                       "/job:worker/replica:0/task:0", "/job:worker/replica:0/task:1"};
@@ -20,8 +26,9 @@ const std::vector<std::string> kAdders{"add0", "add1"};  // one on each ps
 // A token is fed on the client's worker, added to a variable on each ps, and comes back by way of both and of the other
 // worker: every link carries something. What each ps got goes to the other worker too, before it is added: of ps 1 that
 // worker receives two values, made at different times.
-std::string training_graph() {
-  Graph graph(builtin_ops());
+std::unique_ptr<Graph> training_graph() {
+  auto made = std::make_unique<Graph>(builtin_ops());
+  Graph& graph = *made;
   Output token;
   {
     auto on = graph.device_scope("/job:worker/task:0");
@@ -44,7 +51,7 @@ std::string training_graph() {
   auto on = graph.device_scope("/job:worker/task:1");
   op1("Identity", {value}, {}, "result");
   op1("AddV2", {early[0], early[1]}, {}, "twice");
-  return export_graph_def(graph);
+  return made;
 }
 
 struct Step {
@@ -55,38 +62,47 @@ struct Step {
 
 class Schedule;
 
-// Makes sessions and runs steps on one master, one thing after another, until it is told to stop.
+// Makes sessions and runs steps on one master, one thing after another, until it is told to stop. When its process
+// crashes, another takes its place.
 class Client {
  public:
-  Client(Schedule& schedule, std::string name, std::string master)
-      : schedule_(schedule), name_(std::move(name)), master_task_(std::move(master)) {}
+  Client(Schedule& schedule, std::string name, std::string master, bool patient);
+  // Whatever it still waits for is ended by a crash.
+  ~Client();
 
-  void go_on();
   void stop() { stopping_ = true; }
-  bool waits() const { return waiting_; }
+  // A patient one keeps its session until then.
+  void leave() { leaving_ = true; }
+  void crash();
+  // Patient, stopped, and all its steps were answered.
+  bool idle() const { return idle_; }
+  // All that it asked was answered, and it has stopped.
+  bool finished() const { return thread_.finished(); }
   const std::string& name() const { return name_; }
 
  private:
-  void create();
-  void step();
-  void close();
-  void check_values(std::int64_t token, const NamedTensors& values);
-  // Waits a little, then goes on.
+  void live();
+  void use_session(SimClient& process);
+  std::unique_ptr<Session> create(SimClient& process);
+  // False: a session is of no use any more.
+  bool step(Session& session, Session::CallableId callable);
+  RunOptions run_options(const std::shared_ptr<Cancellation>& cancellation);
+  void check_values(std::int64_t token, const std::vector<Tensor>& values);
   void pause();
-  CallOptions call_options(bool wait_for_ready);
-  // Notes that `what` was asked; its answer must come once.
-  template <typename Reply>
-  ReplyDone<Reply> expect(const char* what, std::function<void(Result<Reply>)> then);
+  bool ends() const { return stopping_ || crashed_; }
+  void tell(const char* what, const Status& status);
 
   Schedule& schedule_;
   const std::string name_;
   const std::string master_task_;
-  std::shared_ptr<MasterInterface> master_;
-  std::string handle_;
+  const bool patient_;  // never ends a step before its end
   std::map<std::string, std::int64_t> lives_;
-  bool used_ = false;  // a step was asked of the session
+  int processes_ = 0;
   bool stopping_ = false;
-  bool waiting_ = false;
+  bool idle_ = false;
+  bool crashed_ = false;
+  std::atomic<bool> leaving_{false};
+  SimThread thread_;
 };
 
 class Schedule {
@@ -95,11 +111,13 @@ class Schedule {
       : options_(options), cluster(kTasks, seed, options.planted) {}
 
   ScheduleResult run() {
-    start_clients("client");
+    start_clients("client", false);
     plan_faults();
-    cluster.clock().advance(milliseconds(500));
+    cluster.clock().advance(milliseconds(320));
     repair();
-    stop_clients(std::chrono::seconds(6));
+    stop_clients();
+    cluster.clock().advance(kSettled);
+    check_all(&Client::finished);
     check_new_sessions();
     check_effects();
     check_leftovers();
@@ -115,13 +133,13 @@ class Schedule {
   template <typename... Parts>
   void trace(const Parts&... parts) {
     if (!options_.trace) return;
-    const auto ms = std::chrono::duration<double, std::milli>(cluster.clock().now() - TimePoint());
+    const auto ms = std::chrono::duration<double, std::milli>(cluster.clock().now() - start_);
     options_.trace(str_cat(ms.count(), " ms: ", parts...));
   }
   std::uint64_t below(std::uint64_t limit) { return cluster.random()() % limit; }
-  const std::string& graph_def() {
-    static const std::string graph = training_graph();
-    return graph;
+  Graph& graph() {
+    static const std::unique_ptr<Graph> graph = training_graph();
+    return *graph;
   }
 
  private:
@@ -134,19 +152,30 @@ class Schedule {
   std::map<std::int64_t, Step> steps;  // by token
 
  private:
-  void start_clients(const std::string& name) {
+  const TimePoint start_ = cluster.clock().now();
+
+  void start_clients(const std::string& name, bool patient) {
     for (std::size_t i = 0; i < kMasters.size(); ++i) {
-      clients_.push_back(std::make_unique<Client>(*this, str_cat(name, i), kMasters[i]));
-      clients_.back()->go_on();
+      clients_.push_back(std::make_unique<Client>(*this, str_cat(name, i), kMasters[i], patient));
     }
   }
 
-  // What they have asked must be answered within `limit`.
-  void stop_clients(Duration limit) {
+  void stop_clients() {
     for (auto& client : clients_) client->stop();
-    cluster.clock().advance(limit);
+  }
+
+  // Lets time pass until something holds, but not for longer than `limit`.
+  void pass(Duration limit, const std::function<bool()>& until) {
+    const TimePoint end = cluster.clock().now() + limit;
+    while (!until() && cluster.clock().now() < end) cluster.clock().advance(kMoment);
+  }
+
+  // What they have asked must be answered.
+  void check_all(bool (Client::*done)() const) {
+    const auto is_done = [done](const auto& client) { return client->finished() || ((*client).*done)(); };
+    pass(kAnswered, [&] { return std::all_of(clients_.begin(), clients_.end(), is_done); });
     for (auto& client : clients_) {
-      if (client->waits()) violation(client->name(), " still waits, in peace");
+      if (!is_done(client)) violation(client->name(), " still waits, in peace");
     }
   }
 
@@ -155,7 +184,12 @@ class Schedule {
   void plan_faults() {
     const std::uint64_t faults = below(5);
     for (std::uint64_t i = 0; i < faults; ++i) {
-      at(milliseconds(below(450)), [this] { below(3) == 0 ? cut() : crash(); });
+      at(milliseconds(below(280)), [this] {
+        const std::uint64_t kind = below(8);
+        if (kind < 4) return crash();
+        if (kind < 6) return cut();
+        clients_[below(clients_.size())]->crash();
+      });
     }
   }
 
@@ -196,11 +230,17 @@ class Schedule {
   }
 
   void check_new_sessions() {
-    const std::int64_t before = result.steps_succeeded;
-    start_clients("visitor");
-    cluster.clock().advance(milliseconds(100));
-    stop_clients(std::chrono::seconds(1));
-    if (result.steps_succeeded == before) violation("no step of new sessions succeeded, in peace");
+    const std::int64_t succeeded = result.steps_succeeded, failed = result.steps_failed;
+    start_clients("visitor", true);
+    cluster.clock().advance(kLeases.hold);
+    stop_clients();
+    check_all(&Client::idle);
+    check_steps();
+    for (auto& client : clients_) client->leave();
+    check_all(&Client::finished);
+    if (result.steps_succeeded == succeeded) violation("no step of new sessions succeeded, in peace");
+    if (result.steps_failed != failed)
+      violation(result.steps_failed - failed, " steps of new sessions failed, in peace");
   }
 
   void check_effects() {
@@ -227,104 +267,147 @@ class Schedule {
     }
   }
 
-  void check_leftovers() {
-    // Beyond the time that ended steps are remembered.
-    cluster.clock().advance(2 * kRemembered);
+  // That nothing is kept of any, though their sessions may go on.
+  void check_steps() {
+    const auto keeps_none = [this](const std::string& task) { return cluster.open_steps(task) == 0; };
+    // At most beyond the time that ended steps are remembered.
+    pass(2 * kRemembered, [&] { return std::all_of(kTasks.begin(), kTasks.end(), keeps_none); });
     for (const std::string& task : kTasks) {
       if (const std::size_t open = cluster.open_steps(task)) violation(task, " still keeps ", open, " steps");
     }
+  }
+
+  void check_leftovers() {
+    pass(2 * (kLeases.renew + kLeases.grace), [this] { return cluster.observations().sessions == 0; });
+    check_steps();
     if (cluster.observations().steps_running != 0) {
       violation(cluster.observations().steps_running, " steps still run, in peace");
     }
+    if (cluster.observations().sessions != 0) {
+      violation(cluster.observations().sessions, " sessions are left on workers, but no client");
+    }
+    for (const std::string& what : cluster.observations().violations) violation(what);
   }
 };
 
-template <typename Reply>
-ReplyDone<Reply> Client::expect(const char* what, std::function<void(Result<Reply>)> then) {
-  waiting_ = true;
-  schedule_.trace(name_, " asks ", what);
-  return [this, what, then = std::move(then), answered = std::make_shared<bool>(false)](Result<Reply> reply) {
-    schedule_.trace(name_, " hears of ", what, ": ", reply.ok() ? "OK" : reply.status().to_string());
-    if (*answered) schedule_.violation(name_, ": ", what, " was answered twice");
-    *answered = true;
-    waiting_ = false;
-    then(std::move(reply));
-  };
+Client::Client(Schedule& schedule, std::string name, std::string master, bool patient)
+    : schedule_(schedule),
+      name_(std::move(name)),
+      master_task_(std::move(master)),
+      patient_(patient),
+      thread_(schedule.cluster.clock(), [this] { live(); }) {}
+
+Client::~Client() {
+  stop();
+  leave();
+  crash();
+  if (!finished()) schedule_.cluster.clock().advance(std::chrono::seconds(10));
 }
 
-CallOptions Client::call_options(bool wait_for_ready) {
-  CallOptions options;
-  options.wait_for_ready = wait_for_ready;
-  if (schedule_.below(2) == 0) options.deadline = schedule_.cluster.clock().now() + milliseconds(schedule_.below(2000));
+void Client::crash() {
+  schedule_.trace("crash of ", name_);
+  crashed_ = true;
+  schedule_.cluster.network().crash(str_cat(name_, ".", processes_));
+}
+
+void Client::live() {
+  while (!stopping_) {
+    crashed_ = false;
+    SimClient process(schedule_.cluster, str_cat(name_, ".", ++processes_), master_task_);
+    while (!ends()) use_session(process);
+  }
+}
+
+void Client::use_session(SimClient& process) {
+  const std::unique_ptr<Session> session = create(process);
+  if (!session) return pause();
+  const Result<Session::CallableId> callable =
+      session->make_callable({.feeds = {"token:0"}, .fetches = {"result:0", "twice:0"}, .targets = {}});
+  tell("a callable", callable.status());
+  if (callable.ok()) {
+    do {
+      if (!step(*session, *callable)) break;
+      pause();
+    } while (!ends() && schedule_.below(20) != 0);
+  }
+  idle_ = stopping_;
+  if (patient_ && stopping_) thread_.wait_for(leaving_);
+  tell("the end of a session", session->close());
+}
+
+std::unique_ptr<Session> Client::create(SimClient& process) {
+  RemoteSessionOptions options;
+  options.clock = &schedule_.cluster.clock();
+  options.await = [this](const std::atomic<bool>& answered) { thread_.wait_for(answered); };
+  options.seed = schedule_.cluster.random()() | 1;
+  if (!patient_ && schedule_.below(2) == 0) options.create_timeout = milliseconds(1 + schedule_.below(2000));
+  Result<std::unique_ptr<Session>> session =
+      make_remote_session(process.master(), schedule_.graph(), std::move(options));
+  tell("a session", session.status());
+  if (!session.ok()) return nullptr;
+  for (const std::string& task : kTasks) lives_[task] = schedule_.cluster.life(task);
+  return *std::move(session);
+}
+
+bool Client::step(Session& session, Session::CallableId callable) {
+  const std::int64_t token = schedule_.next_token++;
+  schedule_.steps[token] = {.client = name_, .lives = lives_};
+  struct Answer {
+    std::atomic<bool> given{false};
+    Status status;
+    std::vector<Tensor> values;
+  };
+  const auto answer = std::make_shared<Answer>();
+  const auto cancellation = std::make_shared<Cancellation>();
+  session.run_callable_async(callable, {Tensor::scalar(token)}, run_options(cancellation),
+                             [this, answer, cancellation, token](Status status, std::vector<Tensor> values) {
+                               if (answer->given) schedule_.violation("step ", token, " was answered twice");
+                               answer->status = std::move(status);
+                               answer->values = std::move(values);
+                               answer->given = true;
+                             });
+  thread_.wait_for(answer->given);
+  const Status& status = answer->status;
+  tell("a step", status);
+  if (status.ok()) {
+    ++schedule_.result.steps_succeeded;
+    schedule_.steps[token].succeeded = true;
+    check_values(token, answer->values);
+    return true;
+  }
+  ++schedule_.result.steps_failed;
+  // A session does not repair itself.
+  return status.code() != Code::kAborted && status.code() != Code::kUnavailable;
+}
+
+// By its handle, or, with a limit, by its names.
+RunOptions Client::run_options(const std::shared_ptr<Cancellation>& cancellation) {
+  RunOptions options;
+  if (schedule_.below(2) == 0) options.timeout = milliseconds(1 + schedule_.below(2000));
+  if (patient_ && options.timeout.count() != 0) options.timeout = std::chrono::minutes(1);
+  options.cancellation = cancellation.get();
+  if (!patient_ && schedule_.below(16) == 0) {
+    ManualClock& clock = schedule_.cluster.clock();
+    clock.call_at(clock.now() + std::chrono::microseconds(schedule_.below(5000)),
+                  [cancellation] { cancellation->cancel(cancelled("the client changed its mind")); });
+  }
   return options;
 }
 
-void Client::pause() {
-  ManualClock& clock = schedule_.cluster.clock();
-  clock.call_at(clock.now() + milliseconds(1 + schedule_.below(40)), [this] { go_on(); });
-}
-
-void Client::go_on() {
-  if (handle_.empty()) return stopping_ ? void() : create();
-  // A session is used before it is closed.
-  if (stopping_ || (used_ && schedule_.below(20) == 0)) return close();
-  step();
-}
-
-void Client::create() {
-  if (!master_) master_ = schedule_.cluster.connect(name_, master_task_);
-  CreateSessionRequest request;
-  request.graph_def = schedule_.graph_def();
-  master_->create_session(std::move(request), call_options(true),
-                          expect<CreateSessionReply>("CreateSession", [this](Result<CreateSessionReply> reply) {
-                            if (reply.ok()) {
-                              handle_ = reply->session_handle;
-                              used_ = false;
-                              for (const std::string& task : kTasks) lives_[task] = schedule_.cluster.life(task);
-                            }
-                            pause();
-                          }));
-}
-
-void Client::step() {
-  used_ = true;
-  const std::int64_t token = schedule_.next_token++;
-  schedule_.steps[token] = {.client = name_, .lives = lives_};
-  RunStepRequest request;
-  request.session_handle = handle_;
-  request.feeds.emplace_back("token:0", Tensor::scalar(token));
-  request.fetches = {"result:0", "twice:0"};
-  request.store_errors_in_response_body = schedule_.below(2) == 0;
-  request.request_id = token;
-  master_->run_step(std::move(request), call_options(false),
-                    expect<RunStepReply>("RunStep", [this, token](Result<RunStepReply> reply) {
-                      const Status status = reply.ok() ? reply->status : reply.status();
-                      if (!status.ok()) {
-                        ++schedule_.result.steps_failed;
-                        // A session does not repair itself.
-                        if (status.code() == Code::kAborted || status.code() == Code::kUnavailable) return close();
-                        return pause();
-                      }
-                      ++schedule_.result.steps_succeeded;
-                      schedule_.steps[token].succeeded = true;
-                      check_values(token, reply->tensors);
-                      pause();
-                    }));
-}
-
-void Client::check_values(std::int64_t token, const NamedTensors& values) {
-  const auto is = [&](std::size_t i, std::int64_t wanted) {
-    return i < values.size() && values[i].second.scalar<std::int64_t>() == wanted;
-  };
+void Client::check_values(std::int64_t token, const std::vector<Tensor>& values) {
+  const auto is = [&](std::size_t i, std::int64_t wanted) { return values[i].scalar<std::int64_t>() == wanted; };
   if (values.size() == 2 && is(0, token) && is(1, 2 * token)) return;
   std::string given;
-  for (const auto& [name, value] : values) given += str_cat(" ", name, " = ", value.to_string());
+  for (const Tensor& value : values) given += str_cat(" ", value.to_string());
   schedule_.violation("the step with token ", token, " gave", given);
 }
 
-void Client::close() {
-  master_->close_session({.session_handle = std::exchange(handle_, {})}, call_options(false),
-                         expect<EmptyMessage>("CloseSession", [this](const Result<EmptyMessage>&) { pause(); }));
+void Client::pause() {
+  if (!ends()) thread_.sleep(milliseconds(1 + schedule_.below(80)));
+}
+
+void Client::tell(const char* what, const Status& status) {
+  schedule_.trace(name_, " asked for ", what, ": ", status.to_string());
 }
 
 }  // namespace

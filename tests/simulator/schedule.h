@@ -25,11 +25,13 @@ struct ScheduleResult {
 };
 
 // The same seed gives the same run. The invariants:
-//  1. Every call of a client is answered, exactly once.
+//  1. Everything that a client asks for is answered, a step exactly once.
 //  2. A step's result is its own: the value that was fed comes back.
 //  3. A step changes each variable at most once, and exactly once where it succeeded.
 //  4. No step has effects in an incarnation of a task that began after its session.
-//  5. When all is repaired, new sessions work, and nothing of old steps is left.
+//  5. When all is repaired, every step of new sessions succeeds, and nothing of old steps and sessions is left, also of
+//     those whose clients have crashed.
+//  6. Nobody believes that an incarnation that was replaced has come back.
 ScheduleResult run_schedule(std::uint64_t seed, const ScheduleOptions& options = {});
 
 }  // namespace tutti::sim

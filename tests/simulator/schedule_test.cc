@@ -42,16 +42,17 @@ TEST(Schedule, TheSameSeedGivesTheSameRun) {
 class PlantedBug : public ::testing::TestWithParam<Planted> {};
 
 TEST_P(PlantedBug, IsFound) {
-  for (std::uint64_t seed = 1; seed <= 500; ++seed) {
+  for (std::uint64_t seed = 1; seed <= 2000; ++seed) {
     ScheduleOptions options;
     options.planted = GetParam();
     if (!run_schedule(seed, options).violations.empty()) return;
   }
-  FAIL() << "500 schedules found nothing";
+  FAIL() << "2000 schedules found nothing";
 }
 
 INSTANTIATE_TEST_SUITE_P(All, PlantedBug,
                          ::testing::Values(Planted::kRepeatsAreServed, Planted::kStepsMixed, Planted::kNoCleanup,
-                                           Planted::kSessionsSurviveCrash, Planted::kErrorsUnanswered));
+                                           Planted::kSessionsSurviveCrash, Planted::kErrorsUnanswered,
+                                           Planted::kPeersDoubted, Planted::kClientsImmortal, Planted::kLeasesShort));
 
 }  // namespace tutti::sim::schedule_test

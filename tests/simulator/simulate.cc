@@ -37,8 +37,11 @@ int run_many(std::uint64_t count, std::uint64_t first) {
     std::printf("seed %llu: %s\n", static_cast<unsigned long long>(seed), result.violations[0].c_str());
   }
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  std::printf("%llu schedules in %.1f s: %lld steps succeeded, %lld failed, %lld calls; %lld schedules went wrong\n",
-              static_cast<unsigned long long>(count), seconds, succeeded, failed, calls, bad);
+  std::printf(
+      "%llu schedules in %.1f s (%.0f a second): %lld steps succeeded, %lld failed, %lld calls; %lld schedules went "
+      "wrong\n",
+      static_cast<unsigned long long>(count), seconds, static_cast<double>(count) / seconds, succeeded, failed, calls,
+      bad);
   return bad == 0 ? 0 : 1;
 }
 

@@ -152,7 +152,10 @@ class SimStep : public std::enable_shared_from_this<SimStep> {
 class SimTaskSession : public TaskSession {
  public:
   SimTaskSession(ManualClock& clock, std::mt19937_64& random, SimState& state, Observations& observations)
-      : clock_(clock), random_(random), state_(state), observations_(observations) {}
+      : clock_(clock), random_(random), state_(state), observations_(observations) {
+    ++observations_.sessions;
+  }
+  ~SimTaskSession() override { --observations_.sessions; }
 
   Result<std::shared_ptr<const TaskGraph>> add_graph(std::string_view graph_def, const PassOptions&) override {
     auto graph = std::make_shared<SimGraph>();

@@ -28,6 +28,8 @@ struct Effect {
 struct Observations {
   std::vector<Effect> effects;
   std::int64_t steps_running = 0;
+  std::int64_t sessions = 0;  // of masters on workers, in processes that live
+  std::vector<std::string> violations;
 };
 
 // The state of one process: gone with it.

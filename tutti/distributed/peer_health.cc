@@ -82,11 +82,30 @@ PeerHealth::Events PeerHealth::ask_now(const std::string& task, TimePoint now) {
   return events;
 }
 
+bool PeerHealth::is_dead(const Peer& peer, std::uint64_t incarnation) {
+  return std::count(peer.dead.begin(), peer.dead.end(), incarnation) != 0;
+}
+
 PeerHealth::Events PeerHealth::heard(const std::string& task, std::uint64_t incarnation, TimePoint now) {
   forgive(now);
+  if (incarnation == 0 || is_dead(peers_[task], incarnation)) return {};
+  return believe(task, incarnation, true, now);
+}
+
+PeerHealth::Events PeerHealth::called(const std::string& task, std::uint64_t incarnation, TimePoint now) {
+  forgive(now);
+  Peer& peer = peers_[task];
+  if (incarnation == 0 || is_dead(peer, incarnation)) return {};
+  const bool nothing_known = peer.incarnation == 0 && !peer.watched;
+  if (nothing_known || peer.incarnation == incarnation) return believe(task, incarnation, false, now);
+  if (peer.watched) peer.next_ask = now + options_.heartbeat;
+  return {{Kind::kAsk, task, peer.incarnation, {}}};
+}
+
+PeerHealth::Events PeerHealth::believe(const std::string& task, std::uint64_t incarnation, bool answered,
+                                       TimePoint now) {
   Events events;
   Peer& peer = peers_[task];
-  if (incarnation == 0 || std::count(peer.dead.begin(), peer.dead.end(), incarnation) != 0) return events;
   const PeerState before = peer.state;
   peer.state = PeerState::kAlive;
   peer.heard = now;
@@ -95,8 +114,9 @@ PeerHealth::Events PeerHealth::heard(const std::string& task, std::uint64_t inca
   peer.failed_at.reset();
   peer.said.clear();
   if (peer.watched) peer.next_ask = now + options_.heartbeat;
+  const bool first_answer = answered && !std::exchange(peer.answered, true);
   if (peer.incarnation == incarnation) {
-    if (before == PeerState::kLost) events.push_back({Kind::kAlive, task, incarnation, {}});
+    if (before == PeerState::kLost || first_answer) events.push_back({Kind::kAlive, task, incarnation, {}});
     return events;
   }
   const std::uint64_t old = std::exchange(peer.incarnation, incarnation);
@@ -216,7 +236,7 @@ PeerState PeerHealth::state(const std::string& task) const {
 
 std::uint64_t PeerHealth::incarnation(const std::string& task) const {
   const auto found = peers_.find(task);
-  return found == peers_.end() ? 0 : found->second.incarnation;
+  return found == peers_.end() || !found->second.answered ? 0 : found->second.incarnation;
 }
 
 ConnectStage connect_stage(const Status& status) {

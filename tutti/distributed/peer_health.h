@@ -38,7 +38,7 @@ enum class ConnectStage { kNameLookup, kConnect, kHandshake };
 // What happened, in order.
 struct PeerEvent {
   enum class Kind {
-    kAlive,      // answered for the first time, or again as the same incarnation after it was lost
+    kAlive,      // there for the first time, or answered first, or again as the same incarnation after it was lost
     kRestarted,  // answered as another incarnation: what it held is gone
     kLost,
     kAsk,      // now is the time to ask it whether it lives
@@ -63,8 +63,12 @@ class PeerHealth {
   Events watch(const std::string& task, TimePoint now);
   // As watch, and it is asked now, whenever it would have been.
   Events ask_now(const std::string& task, TimePoint now);
-  // It answered, or called us. An incarnation that was replaced by a later one is not believed any more.
+  // It answered. An incarnation that was replaced by a later one is not believed any more.
   Events heard(const std::string& task, std::uint64_t incarnation, TimePoint now);
+  // It called us. That may be a late message of a process that has been replaced meanwhile: from an incarnation that is
+  // not known it is a reason to ask who is there, no more. Only where nothing is known and nobody asks it is listened
+  // to.
+  Events called(const std::string& task, std::uint64_t incarnation, TimePoint now);
   // A call that was made to this incarnation was answered: a sign of life, of which nothing follows.
   void answered(const std::string& task, std::uint64_t incarnation, TimePoint now);
   Events connection_failed(const std::string& task, ConnectStage stage, const Status& reason, TimePoint now);
@@ -75,13 +79,14 @@ class PeerHealth {
   std::optional<TimePoint> next_tick() const;
 
   PeerState state(const std::string& task) const;
-  // Of its last answer; 0: none yet.
+  // Of its last answer; 0: none yet, though it may have called.
   std::uint64_t incarnation(const std::string& task) const;
 
  private:
   struct Peer {
     PeerState state = PeerState::kUnknown;
     std::uint64_t incarnation = 0;
+    bool answered = false;            // as this incarnation; false: it only called
     std::vector<std::uint64_t> dead;  // incarnations that were replaced, the last few
     TimePoint heard;                  // last
     TimePoint asked_for;              // when it was first watched, or last lost
@@ -95,6 +100,8 @@ class PeerHealth {
 
   // When we ourselves were late, stopped or starved, peers are not blamed for it.
   void forgive(TimePoint now);
+  static bool is_dead(const Peer& peer, std::uint64_t incarnation);
+  Events believe(const std::string& task, std::uint64_t incarnation, bool answered, TimePoint now);
   Duration next_retry(const Peer& peer) const;
   void lose(const std::string& task, Peer& peer, const Status& cause, TimePoint now, Events& events);
   // Whether it is to be said that it is missing, once it was waited for.

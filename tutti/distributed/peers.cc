@@ -40,7 +40,18 @@ std::vector<std::string> Peers::Impl::tasks() const {
 
 void Peers::Impl::heard(const std::string& task, std::uint64_t incarnation) {
   if (!peers_.contains(task)) return;  // a task of another cluster, or none
-  heard_of(task, incarnation);
+  bool known = false;
+  {
+    MutexLock lock(mu_);
+    Peer& peer = *peers_.at(task);
+    known = health_.incarnation(task) == incarnation;
+    if (known) peer.broke = false;
+    peer.unknown_called = !known;
+  }
+  PeerTurn then;
+  if (known) then.run = [this, task] { end_waits(task); };
+  feed([&](TimePoint now) TUTTI_NO_THREAD_SAFETY_ANALYSIS { return health_.called(task, incarnation, now); },
+       std::move(then));
 }
 
 PeerState Peers::Impl::state(const std::string& task) const {

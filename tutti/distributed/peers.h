@@ -56,7 +56,7 @@ class Peers : public WorkerDirectory {
   // The way to a task, whichever is best at the time of each call. kNotFound when there is no such task.
   Result<std::shared_ptr<Channel>> channel(const std::string& task);
 
-  // A peer called us.
+  // A peer called us. Another incarnation than the one that is known is asked who it is before it is believed.
   void heard(const std::string& task, std::uint64_t incarnation);
   PeerState state(const std::string& task) const;
   // "shm to ...", "grpc://...": the way that the next call takes.

@@ -24,6 +24,8 @@ constexpr std::chrono::seconds kCloseTimeout(10);
 
 Status closed_error() { return cancelled("Session::Close: the session is closed"); }
 
+using Await = std::function<void(const std::atomic<bool>& answered)>;
+
 // Waits for one reply.
 template <typename T>
 class Waiter {
@@ -32,16 +34,19 @@ class Waiter {
     return [this](Result<T> reply) {
       MutexLock lock(mu_);
       reply_ = std::move(reply);
+      answered_.store(true, std::memory_order_release);
       changed_.notify_one();
     };
   }
-  Result<T> wait() {
+  Result<T> wait(const Await& await) {
+    if (await) await(answered_);
     MutexLock lock(mu_);
     while (!reply_) changed_.wait(mu_);
     return *std::move(reply_);
   }
 
  private:
+  std::atomic<bool> answered_{false};  // written under mu_; without it a hint
   Mutex mu_;
   CondVar changed_;
   std::optional<Result<T>> reply_ TUTTI_GUARDED_BY(mu_);
@@ -111,6 +116,7 @@ class RemoteSession : public Session {
         options_(std::move(options)),
         own_clock_(options_.clock == nullptr ? make_system_clock() : nullptr),
         clock_(options_.clock == nullptr ? *own_clock_ : *options_.clock),
+        ids_(options_.seed),
         graph_(graph),
         sender_(graph) {}
   ~RemoteSession() override { static_cast<void>(close()); }
@@ -171,7 +177,7 @@ class RemoteSession : public Session {
   const RemoteSessionOptions options_;
   const std::unique_ptr<Clock> own_clock_;
   Clock& clock_;
-  internal::IdSource ids_{0};
+  internal::IdSource ids_;
   StepTimes step_times_;
   std::string handle_;  // constant once created
 
@@ -231,7 +237,7 @@ Result<T> RemoteSession::call(bool retry, std::chrono::milliseconds timeout, typ
   } else {
     make(options, waiter.done());
   }
-  Result<T> reply = waiter.wait();
+  Result<T> reply = waiter.wait(options_.await);
   running->watch.stop();
   end(running);
   return reply;
@@ -304,9 +310,14 @@ Result<Session::CallableId> RemoteSession::make_callable(const Signature& signat
 
 Result<std::vector<Tensor>> RemoteSession::run_callable(CallableId callable, std::vector<Tensor> feeds,
                                                         const RunOptions& options) {
-  if (!options_.help) return Session::run_callable(callable, std::move(feeds), options);
-  const auto begin = std::chrono::steady_clock::now();
+  if (!options_.help && !options_.await) return Session::run_callable(callable, std::move(feeds), options);
   StepWaiter waiter;
+  if (options_.await) {
+    start(callable, std::move(feeds), options, nullptr, waiter.done());
+    options_.await(waiter.called());
+    return waiter.wait();
+  }
+  const auto begin = std::chrono::steady_clock::now();
   start(callable, std::move(feeds), options, &waiter, waiter.done());
   if (const auto patience = step_times_.patience(); patience.count() > 0) {
     options_.help(&waiter, waiter.called(), patience);
@@ -535,7 +546,7 @@ Status RemoteSession::close() {
   }
   Waiter<EmptyMessage> waiter;
   master_->close_session({handle_}, {.deadline = clock_.now() + kCloseTimeout}, waiter.done());
-  return waiter.wait().status();
+  return waiter.wait(options_.await).status();
 }
 
 }  // namespace

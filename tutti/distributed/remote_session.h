@@ -20,6 +20,9 @@ struct RemoteSessionOptions {
   Clock* clock = nullptr;                       // null: the machine's time
   // Where a thread that waits for a step may help with what ends it, as ShmTransport::help; null: it sleeps.
   std::function<void(const void* waiter, const std::atomic<bool>& done, std::chrono::nanoseconds patience)> help;
+  // How a thread waits for an answer, until it has come, where time is simulated; null: it sleeps.
+  std::function<void(const std::atomic<bool>& answered)> await;
+  std::uint64_t seed = 0;  // of request ids; 0: from the system
 };
 
 // Sends `graph` to the master with the first run and what was added since with later ones. `graph` must outlive it and

@@ -48,7 +48,8 @@ void Peers::Impl::ask(const std::string& task) {
     foreign = peer.foreign;
     fast = greeted && peer.fast;
     // A way that failed pauses before it connects again, and until then repeats what it found before.
-    peer.asking_afresh = !peer.waiters.empty() && peer.calls.empty() && !fast &&
+    const bool called = std::exchange(peer.unknown_called, false);
+    peer.asking_afresh = (called || !peer.waiters.empty()) && peer.calls.empty() && !fast &&
                          (peer.plain_failed || health_.state(task) == PeerState::kLost);
     if (peer.asking_afresh) old = std::move(peer.plain);
     channel = fast ? peer.fast : plain(peer);

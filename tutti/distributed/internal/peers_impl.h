@@ -99,13 +99,14 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
     std::uint64_t fast_number = 0;   // of the attempts at a fast way: tells a late loss from a new one
     std::uint64_t fast_to = 0;       // the incarnation that it leads to
     bool connecting_fast = false;
-    std::uint64_t greeted = 0;   // the incarnation that said who it is; 0: none
-    bool foreign = false;        // it does not know our service
-    bool asking = false;         // a hello or a heartbeat is on its way
-    bool asking_afresh = false;  // and over a connection that was begun for it
-    bool silent = false;         // lost, but somebody takes connections there: a stopped process, a host that is off
-    bool broke = false;          // a way to it, since it was last heard of
-    bool plain_failed = false;   // the plain way could not be begun; it pauses before it tries again
+    std::uint64_t greeted = 0;    // the incarnation that said who it is; 0: none
+    bool foreign = false;         // it does not know our service
+    bool asking = false;          // a hello or a heartbeat is on its way
+    bool asking_afresh = false;   // and over a connection that was begun for it
+    bool silent = false;          // lost, but somebody takes connections there: a stopped process, a host that is off
+    bool broke = false;           // a way to it, since it was last heard of
+    bool unknown_called = false;  // another incarnation than the one that is known, since it was last asked
+    bool plain_failed = false;    // the plain way could not be begun; it pauses before it tries again
     bool found_said = false;
     Status loss;  // the last one
     bool watched = false;
