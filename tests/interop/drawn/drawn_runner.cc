@@ -201,6 +201,16 @@ constexpr std::pair<std::string_view, const char*> kOpenShapes[] = {
     {"RaggedTensorToTensor", "it looks at the shape that is asked for"},
     {"SparseReduceMax", "it looks at constant shapes and axes"},
     {"SparseReduceSum", "it looks at constant shapes and axes"},
+    {"FusedBatchNorm", "it knows how many dimensions there must be"},
+    {"FusedBatchNormV2", "it knows how many dimensions there must be"},
+    {"FusedBatchNormV3", "it knows how many dimensions there must be"},
+    {"FusedBatchNormGrad", "it knows how many dimensions there must be"},
+    {"FusedBatchNormGradV2", "it knows how many dimensions there must be"},
+    {"FusedBatchNormGradV3", "it knows how many dimensions there must be"},
+    {"GRUBlockCellGrad", "it knows how many dimensions there must be"},
+    {"LSTMBlockCellGrad", "it knows how many dimensions there must be"},
+    {"NonMaxSuppressionV5", "it looks at the constant number of boxes"},
+    {"SplitV", "it works the size of -1 out"},
 };
 
 bool may_be_open(const Output& output) {
