@@ -369,7 +369,9 @@ Result<UniqueFd> listen_on(const std::string& name) {
 Result<std::string> random_key() {
   Digest bytes{};
   TUTTI_RETURN_IF_ERROR(fill_random(bytes));
-  return std::string(bytes.begin(), bytes.end());
+  std::string key(bytes.size(), '\0');
+  std::copy(bytes.begin(), bytes.end(), key.begin());
+  return key;
 }
 
 Result<std::string> random_name() {
