@@ -20,7 +20,8 @@ class SessionCreator {
   virtual ~SessionCreator() = default;
   // A session that is ready for steps. Throws Error; kAborted and kUnavailable when trying again may help.
   virtual std::unique_ptr<Session> create_session() = 0;
-  // Whether one that is made after a loss goes on with what there was: it restores a checkpoint, or initialises nothing.
+  // Whether one that is made after a loss goes on with what there was: it restores a checkpoint, or initialises
+  // nothing.
   virtual bool keeps_state() const { return false; }
   virtual Graph& graph() = 0;
   virtual const Environment& environment() = 0;

@@ -43,8 +43,8 @@ struct CheckpointSaverOptions {
 
 // Saves when a session was made, then at intervals, and at the end if the step has moved. The directory's event file
 // gets the graph, and a note of each save. A save that fails ends the job: one in the background
-// (SaverOptions::save_in_background) with the next step after it failed. The end waits for such a save, also the end of a
-// job that failed by itself, and so does what tells a listener that it is done.
+// (SaverOptions::save_in_background) with the next step after it failed. The end waits for such a save, also the end of
+// a job that failed by itself, and so does what tells a listener that it is done.
 class CheckpointSaverHook : public SessionRunHook {
  public:
   // kInvalidArgument: no directory, not exactly one interval, not exactly one thing that saves.
