@@ -14,6 +14,7 @@
 #include "proto/graph.pb.h"
 #include "tests/distributed/rpc/raw_connection.h"
 #include "tests/integration/process_cluster.h"
+#include "tests/support/open_files.h"
 #include "tutti/core/strings.h"
 #include "tutti/distributed/codec.h"
 #include "tutti/distributed/internal/methods.h"
@@ -127,19 +128,10 @@ TEST_F(ClusterAbuseTest, GarbageHalfCallsAndBytesOneAtATime) {
   expect_memory_back(before, 64 * kMiB);
 }
 
-// For this process and those that it starts, as far as the system lets it.
-bool allow_files(rlim_t count) {
-  rlimit files{};
-  if (getrlimit(RLIMIT_NOFILE, &files) != 0) return false;
-  if (files.rlim_cur >= count) return true;
-  files.rlim_cur = count;
-  return files.rlim_max >= count && setrlimit(RLIMIT_NOFILE, &files) == 0;
-}
-
 TEST_F(ClusterAbuseTest, IdleConnectionsCostLittle) {
   const int count = stress_factor() > 1 ? 10'000 : 1000;
   const rlim_t wanted = static_cast<rlim_t>(count + 500);
-  if (!allow_files(wanted)) GTEST_SKIP() << "the system allows fewer than " << wanted << " file descriptors";
+  if (!testing::allow_files(wanted)) GTEST_SKIP() << "the system allows fewer than " << wanted << " file descriptors";
   const ProcessCounts before = process_counts(cluster_.child("worker", 0).id());
   {
     test::IdlePeers peers(port(), count);

@@ -1,6 +1,5 @@
 // What strangers may do to a server's port, and that others do not notice.
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,6 +18,7 @@
 
 #include "raw_connection.h"
 #include "rpc_fixture.h"
+#include "tests/support/open_files.h"
 #include "tests/support/threads.h"
 
 namespace tutti::test::abuse_test {
@@ -29,15 +29,6 @@ std::int64_t resident_bytes() {
   std::int64_t resident = 0;
   file >> total >> resident;
   return resident * sysconf(_SC_PAGESIZE);
-}
-
-// As far as the system lets this process, and those that it starts.
-bool allow_files(rlim_t count) {
-  rlimit files{};
-  if (getrlimit(RLIMIT_NOFILE, &files) != 0) return false;
-  if (files.rlim_cur >= count) return true;
-  files.rlim_cur = count;
-  return files.rlim_max >= count && setrlimit(RLIMIT_NOFILE, &files) == 0;
 }
 
 class Abuse : public ::testing::Test {
@@ -117,7 +108,7 @@ TEST_F(Abuse, BytesOneAtATime) {
 
 TEST_F(Abuse, IdleConnectionsCostLittle) {
   const int count = std::getenv("TUTTI_STRESS") != nullptr ? 10'000 : 1000;
-  if (!allow_files(static_cast<rlim_t>(count + 500))) GTEST_SKIP() << "too few file descriptors are allowed";
+  if (!testing::allow_files(static_cast<rlim_t>(count + 500))) GTEST_SKIP() << "too few file descriptors are allowed";
   expect_service();
   const int threads = count_threads();
   const std::int64_t memory = resident_bytes();
