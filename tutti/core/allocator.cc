@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <new>
 
+#include "tutti/core/block_regions.h"
 #include "tutti/core/mutex.h"
 #include "tutti/core/size_classes.h"
 
@@ -42,21 +43,41 @@ void fence_data([[maybe_unused]] void* block, [[maybe_unused]] std::size_t bytes
 }
 
 // Large blocks lie on huge pages where the system lends them: a gather of rows from a table of 50 MB, which misses the
-// TLB with nearly every row, is then a fifth faster. From this size on what the last page wastes does not matter.
-constexpr std::size_t kHugePageBytes = 2 << 20;
-constexpr std::size_t kHugeBlockBytes = 2 * kHugePageBytes;
+// TLB with nearly every row, is then a fifth faster. From kHugeBlockBytes on what the last page wastes does not matter;
+// medium ones share pages. Under the address sanitizer they come from malloc, whose blocks it watches.
+constexpr std::size_t kHugeBlockBytes = 2 * BlockRegions::kHugePageBytes;
+#if defined(TUTTI_ASAN_)
+constexpr std::size_t kMediumBlockBytes = kHugeBlockBytes;
+#else
+constexpr std::size_t kMediumBlockBytes = 64 << 10;
+#endif
+static_assert(kHugeBlockBytes <= BlockRegions::kRegionBytes && kTensorAlignment <= BlockRegions::kAlignment);
+
+bool is_medium(std::size_t bytes) { return bytes >= kMediumBlockBytes && bytes < kHugeBlockBytes; }
+
+// Never destroyed: buffers may be given back by whatever is destroyed last.
+BlockRegions& regions() {
+  static BlockRegions* const all = new BlockRegions;
+  return *all;
+}
 
 // Null when there is none.
 void* system_allocate(std::size_t data_bytes) {
   const std::size_t bytes = kHeaderBytes + data_bytes;
+  if (is_medium(bytes)) return regions().allocate(bytes);
   const bool huge = bytes >= kHugeBlockBytes;
   void* block = nullptr;
-  if (posix_memalign(&block, huge ? kHugePageBytes : kTensorAlignment, bytes) != 0) return nullptr;
+  if (posix_memalign(&block, huge ? BlockRegions::kHugePageBytes : kTensorAlignment, bytes) != 0) return nullptr;
   if (huge) madvise(block, bytes, MADV_HUGEPAGE);  // refused: ordinary pages
   return block;
 }
 
-void system_free(void* block) { std::free(block); }
+// `block` came from system_allocate(`data_bytes`).
+void system_free(void* block, std::size_t data_bytes) {
+  const std::size_t bytes = kHeaderBytes + data_bytes;
+  if (is_medium(bytes)) return regions().free(block, bytes);
+  std::free(block);
+}
 
 // Places the Buffer and its count in a block that is there already. `Home` takes the block back.
 template <typename T, typename Home>
@@ -94,7 +115,8 @@ BufferPtr make_buffer(void* block, std::size_t bytes, Home home) {
 }
 
 struct HeapHome {
-  void give_back(void* block) const { system_free(block); }
+  std::size_t bytes;
+  void give_back(void* block) const { system_free(block, bytes); }
 };
 
 class HeapAllocator : public Allocator {
@@ -103,7 +125,7 @@ class HeapAllocator : public Allocator {
     if (bytes > size_classes::kMaxBytes) return nullptr;
     void* block = system_allocate(bytes);
     if (!block) return nullptr;
-    return make_buffer(block, bytes, HeapHome{});
+    return make_buffer(block, bytes, HeapHome{bytes});
   }
   AllocatorStats stats() const override { return {}; }
 };
@@ -209,7 +231,7 @@ class PoolCore {
         FreeBlock* block = free_[size_class];
         free_[size_class] = block->next;
         stats_.bytes_reserved -= block_bytes(size_class);
-        system_free(block);
+        system_free(block, size_classes::bytes_of(size_class));
       }
     }
   }
