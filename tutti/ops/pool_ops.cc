@@ -192,6 +192,12 @@ void register_max_pools(OpTable& ops) {
            .shape = like_first,
            .grad = linear_in_grad("MaxPoolGradGrad"),
            .kernels = {TUTTI_CPU(cpu::max_pool_grad_kernel())}});
+  ops.add({.name = "_MaxPoolReluGrad",
+           .signature = grads + " -> output: T",
+           .attrs = kWithPaddings,
+           .types = kFloats,
+           .shape = like_first,
+           .kernels = {TUTTI_CPU(cpu::max_pool_relu_grad_kernel())}});
   ops.add({.name = "MaxPoolGradV2",
            .signature = grads + ", ksize: int32, strides: int32 -> output: T",
            .attrs = kSizesAsInputs,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "tutti/graph/gradients.h"
 #include "tutti/graph/passes/passes.h"
 #include "tutti/graph/subgraph.h"
 #include "tutti/ops/array.h"
@@ -71,6 +72,48 @@ TEST_F(FuseProductTest, AVectorMayBeAddedFromEitherSide) {
     ASSERT_EQ(count(body, "_FusedMatMul"), 1u);
     EXPECT_EQ(of_op(body, "_FusedMatMul")[0]->input(2).node, body.args[2]);
   }
+}
+
+class FuseConvolutionTest : public FuseTest {
+ protected:
+  Output x_ = feed({-1, 8, 8, 3}, "x");
+  Output filter_ = feed({3, 3, 3, 4}, "filter");
+  Output bias_ = feed({4}, "bias");
+};
+
+TEST_F(FuseConvolutionTest, TheBiasIsAddedByTheConvolution) {
+  Output sum = nn::bias_add(nn::conv2d(x_, filter_, {.strides = {2, 2}, .padding = "VALID"}), bias_);
+  FunctionBody body = fused({nn::relu(sum)});
+  ASSERT_EQ(count(body, "_FusedConv2D"), 1u);
+  const Node* node = of_op(body, "_FusedConv2D")[0];
+  EXPECT_EQ(node->input(2).node, body.args[2]);
+  EXPECT_EQ(node->attr<std::string>("padding"), "VALID");
+  EXPECT_EQ(node->output_shape(0), sum.shape());
+  EXPECT_EQ(count(body, "Conv2D") + count(body, "BiasAdd"), 0u);
+}
+
+TEST_F(FuseConvolutionTest, AConvolutionThatIsReadTwiceStays) {
+  Output conv = nn::conv2d(x_, filter_);
+  EXPECT_EQ(count(fused({nn::bias_add(conv, bias_), neg(conv)}), "_FusedConv2D"), 0u);
+}
+
+TEST_F(FuseConvolutionTest, ChannelsInFrontStay) {
+  Output image = feed({-1, 3, 8, 8}, "image");
+  Output conv = nn::conv2d(image, filter_, {.data_format = "NCHW"});
+  Output sum = op1("BiasAdd", {conv, bias_}, {{"data_format", "NCHW"}});
+  EXPECT_EQ(count(fused({sum}), "_FusedConv2D"), 0u);
+}
+
+TEST_F(FuseConvolutionTest, TheGradientsOfAPoolAndTheReluBeforeItAreOne) {
+  Output relu = nn::relu(x_);
+  Output pooled = nn::max_pool(relu, {2, 2}, {.strides = {2, 2}});
+  FunctionBody body = fused({gradients({pooled}, {x_})[0].dense()});
+  EXPECT_EQ(count(body, "_MaxPoolReluGrad"), 1u);
+  EXPECT_EQ(count(body, "MaxPoolGrad") + count(body, "ReluGrad"), 0u);
+  // Other values say where the gradient of the Relu is zero.
+  body = fused({gradients({nn::max_pool(nn::relu(neg(relu)), {2, 2}, {.strides = {2, 2}})}, {relu})[0].dense(),
+                gradients({pooled, relu * 2.0}, {x_})[0].dense()});
+  EXPECT_EQ(count(body, "_MaxPoolReluGrad"), 1u) << "the second has a sum between";
 }
 
 TEST_F(FuseProductTest, WhatIsFetchedStays) {

@@ -92,7 +92,7 @@ TEST(Convolution, FewPlacesAgreeWithOneDnn) {
     for (ConvResult result : kAll) {
       std::vector<float> x = random_floats(s.input_elements(), 1), w = random_floats(s.filter_elements(), 2),
                          y = random_floats(s.output_elements(), 3);
-      internal::OneDnnConvolutions onednn(result);
+      internal::OneDnnConvolutions onednn(result, false);
       ASSERT_TRUE(onednn.run(s, {x.data(), w.data(), y.data()}, Team::alone(), heap_allocator()).ok());
       const std::vector<float>& expected = result == ConvResult::kOutput ? y : result == ConvResult::kInput ? x : w;
       const std::vector<float> got = run(Convolution(DType::kFloat, result), result, s, 2);

@@ -1,7 +1,9 @@
-// Two fusions.
+// Fusions, where nothing else needs what lies between.
 //
-// Products: MatMul -> BiasAdd (or the addition of a vector) -> activation becomes one _FusedMatMul, when nothing else
-// needs what lies between.
+// Products: MatMul -> BiasAdd (or the addition of a vector) -> activation becomes one _FusedMatMul.
+//
+// Convolutions: Conv2D -> BiasAdd becomes one _FusedConv2D. And MaxPoolGrad -> ReluGrad of the pooled values, as the
+// gradient of Relu -> MaxPool has it, becomes one _MaxPoolReluGrad.
 //
 // Element-wise chains: a tree of fusable nodes, each read by the next alone, becomes one _FusedElementwise, which runs
 // block by block in the cache. Only where every operand provably has the shape of the result or is a scalar, so
@@ -154,6 +156,56 @@ Status fuse_products(FunctionBody& body) {
                             {"transpose_b", product->attr<bool>("transpose_b")},
                             {"activation", activation}}};
     TUTTI_RETURN_IF_ERROR(replacements.add(replaced, std::move(spec)));
+  }
+  replacements.finish();
+  return {};
+}
+
+// ---- Convolutions ----
+
+AttrMap attrs_taken_by(const OpDef& op, const Node& from) {
+  AttrMap attrs;
+  for (const auto& [name, value] : from.attrs()) {
+    if (op.find_attr(name) != nullptr) attrs.emplace(name, value);
+  }
+  return attrs;
+}
+
+// `node` in the place of itself and `second`, its only reader, as `op` with these inputs.
+Status fuse_pair(Replacements& replacements, const OpDef& op, Node* node, Node* second, std::vector<Output> inputs) {
+  return replacements.add({node, second},
+                          {.op = op.name, .inputs = std::move(inputs), .attrs = attrs_taken_by(op, *node)});
+}
+
+bool is_channels_last(const Node& node) {
+  const AttrValue* format = node.find_attr("data_format");
+  return format == nullptr || *format == AttrValue("NHWC");
+}
+
+Status fuse_convolutions(FunctionBody& body) {
+  Graph& graph = *body.graph;
+  const OpDef* biased = graph.ops().find("_FusedConv2D");
+  const OpDef* unpooled = graph.ops().find("_MaxPoolReluGrad");
+  if (biased == nullptr || unpooled == nullptr) return {};
+  const auto takes = [](const OpDef& op, const Node& node) {
+    return op.find_attr("T")->allowed_types.contains(node.attr<DType>("T"));
+  };
+  const Uses uses(body);
+  Replacements replacements(body);
+  for (Node* node : graph.nodes()) {
+    Node* reader = uses.only_reader(node);
+    if (reader == nullptr) continue;
+    if (node->op_name() == "Conv2D" && takes(*biased, *node)) {
+      const bool adds = reader->op_name() == "BiasAdd" || reader->op_name() == "BiasAddV1";
+      if (!adds || reader->input(0).node != node || !is_channels_last(*node) || !is_channels_last(*reader)) continue;
+      TUTTI_RETURN_IF_ERROR(
+          fuse_pair(replacements, *biased, node, reader, {node->input(0), node->input(1), reader->input(1)}));
+    } else if (node->op_name() == "MaxPoolGrad" && takes(*unpooled, *node)) {
+      const bool masks = reader->op_name() == "ReluGrad" && reader->input(0).node == node;
+      if (!masks || !(reader->input(1) == node->input(0))) continue;
+      TUTTI_RETURN_IF_ERROR(
+          fuse_pair(replacements, *unpooled, node, reader, {node->input(0), node->input(1), node->input(2)}));
+    }
   }
   replacements.finish();
   return {};
@@ -313,6 +365,7 @@ Status fuse_chains(FunctionBody& body) {
 
 Status fuse(FunctionBody& body) {
   TUTTI_RETURN_IF_ERROR(fuse_products(body));
+  TUTTI_RETURN_IF_ERROR(fuse_convolutions(body));
   return fuse_chains(body);
 }
 

@@ -11,13 +11,14 @@ namespace {
 // What the three kernels have in common.
 class ConvKernel : public Kernel {
  protected:
-  ConvKernel(const KernelInit& init, const WindowAttrs& attrs, bool depthwise, ConvResult result)
-      : name_(init.op), attrs_(attrs), depthwise_(depthwise), convolution_(init.output_types[0].dtype, result) {}
+  ConvKernel(const KernelInit& init, const WindowAttrs& attrs, bool depthwise, ConvResult result, bool biased = false)
+      : name_(init.op), attrs_(attrs), depthwise_(depthwise), convolution_(init.output_types[0].dtype, result, biased) {
+  }
 
-  Status run(KernelContext& context, const ConvShape& shape, const void* input, const void* filter,
-             const void* output) const {
-    // One of the three is the result; which one, `convolution_` knows.
-    const ConvArrays arrays{const_cast<void*>(input), const_cast<void*>(filter), const_cast<void*>(output)};
+  Status run(KernelContext& context, const ConvShape& shape, const void* input, const void* filter, const void* output,
+             const void* bias = nullptr) const {
+    // One of the first three is the result; which one, `convolution_` knows.
+    const ConvArrays arrays{const_cast<void*>(input), const_cast<void*>(filter), const_cast<void*>(output), bias};
     return convolution_.run(shape, arrays, context.team(), context.allocator()).with_context(name_);
   }
 
@@ -52,8 +53,8 @@ class ConvKernel : public Kernel {
 
 class ForwardKernel : public ConvKernel {
  public:
-  ForwardKernel(const KernelInit& init, const WindowAttrs& attrs, bool depthwise)
-      : ConvKernel(init, attrs, depthwise, ConvResult::kOutput) {}
+  ForwardKernel(const KernelInit& init, const WindowAttrs& attrs, bool depthwise, bool biased = false)
+      : ConvKernel(init, attrs, depthwise, ConvResult::kOutput, biased), biased_(biased) {}
 
   Status compute(KernelContext& context) override {
     const Tensor& input = context.input(0);
@@ -61,9 +62,16 @@ class ForwardKernel : public ConvKernel {
     TUTTI_ASSIGN_OR_RETURN(ConvShape shape, conv_shape(name_, attrs_, input.shape(), filter.shape(), depthwise_));
     TUTTI_ASSIGN_OR_RETURN(Shape out_shape,
                            attrs_.image_shape(shape.batch, shape.rows.out, shape.columns.out, shape.out_channels));
+    if (biased_ && context.input(2).shape() != Shape{shape.out_channels}) {
+      return invalid_argument(name_, ": bias of shape ", context.input(2).shape(), " does not fit ", shape.out_channels,
+                              " output channels");
+    }
     TUTTI_ASSIGN_OR_RETURN(Tensor * out, context.allocate_output(0, out_shape));
-    return run(context, shape, input.raw(), filter.raw(), out->raw());
+    return run(context, shape, input.raw(), filter.raw(), out->raw(), biased_ ? context.input(2).raw() : nullptr);
   }
+
+ private:
+  const bool biased_;
 };
 
 class BackpropInputKernel : public ConvKernel {
@@ -171,6 +179,12 @@ Result<ConvShape> conv_shape(std::string_view op, const WindowAttrs& attrs, cons
 }
 
 KernelFactory conv_kernel(bool depthwise) { return conv_factory<ForwardKernel>(depthwise); }
+KernelFactory biased_conv_kernel() {
+  return [](const KernelInit& init) -> Result<std::unique_ptr<Kernel>> {
+    TUTTI_ASSIGN_OR_RETURN(WindowAttrs attrs, read_window_attrs(init.attrs));
+    return std::unique_ptr<Kernel>(std::make_unique<ForwardKernel>(init, attrs, false, true));
+  };
+}
 KernelFactory conv_backprop_input_kernel(bool depthwise) { return conv_factory<BackpropInputKernel>(depthwise); }
 KernelFactory conv_backprop_filter_kernel(bool depthwise) { return conv_factory<BackpropFilterKernel>(depthwise); }
 

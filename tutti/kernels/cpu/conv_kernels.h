@@ -1,4 +1,4 @@
-// Kernels of Conv2D and DepthwiseConv2dNative and their gradients.
+// Kernels of Conv2D and DepthwiseConv2dNative, their gradients, and Conv2D with the BiasAdd after it.
 #pragma once
 
 #include "tutti/kernels/cpu/convolution.h"
@@ -13,6 +13,8 @@ Result<ConvShape> conv_shape(std::string_view op, const WindowAttrs& attrs, cons
 
 // Inputs input, filter.
 KernelFactory conv_kernel(bool depthwise);
+// Inputs input, filter, bias, in float; data_format NHWC.
+KernelFactory biased_conv_kernel();
 // Inputs input_sizes, filter, out_backprop.
 KernelFactory conv_backprop_input_kernel(bool depthwise);
 // Inputs input, filter_sizes, out_backprop.

@@ -7,7 +7,7 @@
 namespace tutti::cpu {
 
 struct Convolution::FloatCache {
-  explicit FloatCache(ConvResult result) : convolutions(result) {}
+  FloatCache(ConvResult result, bool biased) : convolutions(result, biased) {}
   internal::OneDnnConvolutions convolutions;
 };
 
@@ -30,6 +30,16 @@ Status run_unfolded(ConvResult result, const ConvShape& shape, const ConvArrays&
                                            static_cast<T*>(result_of(result, a)), team, allocator);
 }
 
+// Where oneDNN does not: outputs are few there.
+void add_bias(const ConvShape& s, const ConvArrays& a) {
+  const std::int64_t elements = s.output_elements();
+  const float* bias = static_cast<const float*>(a.bias);
+  for (float* pixel = static_cast<float*>(a.output); pixel != static_cast<float*>(a.output) + elements;
+       pixel += s.out_channels) {
+    for (std::int64_t c = 0; c < s.out_channels; ++c) pixel[c] += bias[c];
+  }
+}
+
 }  // namespace
 
 std::string ConvShape::to_string() const {
@@ -40,8 +50,9 @@ std::string ConvShape::to_string() const {
                  "x", columns.out);
 }
 
-Convolution::Convolution(DType dtype, ConvResult result) : dtype_(dtype), result_(result) {
-  if (compute_dtype(dtype) == DType::kFloat) cache_ = std::make_unique<FloatCache>(result);
+Convolution::Convolution(DType dtype, ConvResult result, bool biased)
+    : dtype_(dtype), result_(result), biased_(biased) {
+  if (compute_dtype(dtype) == DType::kFloat) cache_ = std::make_unique<FloatCache>(result, biased);
 }
 Convolution::~Convolution() = default;
 
@@ -52,12 +63,15 @@ Status Convolution::run(const ConvShape& shape, const ConvArrays& arrays, Team& 
                                : result_ == ConvResult::kInput ? sizes.input
                                                                : sizes.filter;
     zero_elements(dtype_, result_of(result_, arrays), count);
+    if (biased_) add_bias(shape, arrays);
     return {};
   }
   switch (dtype_) {
     case DType::kFloat:
       if (internal::has_few_places(shape)) {
-        return internal::few_places_convolution(result_, shape, arrays, team, allocator);
+        TUTTI_RETURN_IF_ERROR(internal::few_places_convolution(result_, shape, arrays, team, allocator));
+        if (biased_) add_bias(shape, arrays);
+        return {};
       }
       return cache_->convolutions.run(shape, arrays, team, allocator);
     case DType::kDouble:

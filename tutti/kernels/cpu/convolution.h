@@ -50,12 +50,14 @@ struct ConvArrays {
   void* input = nullptr;
   void* filter = nullptr;
   void* output = nullptr;
+  const void* bias = nullptr;  // of a biased convolution: added to each output channel
 };
 
 // Convolutions of one dtype (kFloats or int32) and one direction, keeping oneDNN's primitives by shape. Thread-safe.
 class Convolution {
  public:
-  Convolution(DType dtype, ConvResult result);
+  // REQUIRES: of the biased, only outputs in float, channels last.
+  Convolution(DType dtype, ConvResult result, bool biased = false);
   ~Convolution();
 
   // Writes the array of `result`, whatever it held. Dimensions may be 0. REQUIRES: element counts fit.
@@ -66,6 +68,7 @@ class Convolution {
   struct FloatCache;
   const DType dtype_;
   const ConvResult result_;
+  const bool biased_;
   std::unique_ptr<FloatCache> cache_;
 };
 
@@ -73,7 +76,7 @@ namespace internal {
 // Float convolutions on oneDNN. Thread-safe. REQUIRES: no dimension of 0.
 class OneDnnConvolutions {
  public:
-  explicit OneDnnConvolutions(ConvResult result);
+  OneDnnConvolutions(ConvResult result, bool biased);
   ~OneDnnConvolutions();
   Status run(const ConvShape& shape, const ConvArrays& arrays, Team& team, Allocator& allocator);
   // Name of oneDNN's implementation, for tests: nothing with "ref" belongs on a hot path.

@@ -67,7 +67,7 @@ void max_grad_grad(const PoolShape& s, const void* in, const void* grad, void* t
 
 template <typename T>
 PoolLoops loops() {
-  return {&max_rows<T>, nullptr, &max_grad<T>, nullptr, &max_grad_grad<T>};
+  return {.max_rows = &max_rows<T>, .max_grad = &max_grad<T>, .max_grad_grad = &max_grad_grad<T>};
 }
 
 }  // namespace

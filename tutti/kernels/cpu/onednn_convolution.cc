@@ -4,6 +4,7 @@
 // little, and the plain one falls to slow kernels. NCHW is reordered to NHWC and back.
 #include <algorithm>
 #include <optional>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -70,7 +71,11 @@ struct Window {
   memory::dims strides, dilations, before, after;
 };
 
-Description describe(ConvResult result, const ConvShape& s) {
+memory::desc bias_of(const ConvShape& s) {
+  return {memory::dims{s.out_channels}, memory::data_type::f32, memory::format_tag::a};
+}
+
+Description describe(ConvResult result, bool biased, const ConvShape& s) {
   dnnl::primitive_attr attributes;
   // Scratch memory comes from the step, which reuses it; oneDNN's own would be mapped anew.
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
@@ -80,8 +85,9 @@ Description describe(ConvResult result, const ConvShape& s) {
   const memory::desc w(filter_dims(s), memory::data_type::f32, memory::format_tag::any);
   const Window k(s);
   const dnnl::convolution_forward::primitive_desc forward(
-      {prop_kind::forward_training, direct, x, w, y, k.strides, k.dilations, k.before, k.after}, attributes,
-      onednn::engine());
+      {prop_kind::forward_training, direct, x, w, biased ? bias_of(s) : memory::desc(), y, k.strides, k.dilations,
+       k.before, k.after},
+      attributes, onednn::engine());
   if (result == ConvResult::kOutput) {
     return {forward.src_desc(),        forward.weights_desc(),         forward.dst_desc(),
             forward.scratchpad_desc(), dnnl::primitive(forward.get()), forward.impl_info_str()};
@@ -149,9 +155,10 @@ std::size_t rounded(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
 // One compiled convolution. Constant once made.
 class CompiledConvolution {
  public:
-  CompiledConvolution(ConvResult result, const ConvShape& s)
+  CompiledConvolution(ConvResult result, bool biased, const ConvShape& s)
       : shape(s),
-        description_(describe(result, s)),
+        biased_(biased),
+        description_(describe(result, biased, s)),
         input_(result == ConvResult::kInput ? DNNL_ARG_DIFF_SRC : DNNL_ARG_SRC, image(s, true, s.channels_first),
                description_.input, result == ConvResult::kInput),
         filter_(result == ConvResult::kFilter ? DNNL_ARG_DIFF_WEIGHTS : DNNL_ARG_WEIGHTS, plain_filter(s),
@@ -179,11 +186,15 @@ class CompiledConvolution {
     const memory filter = filter_.bind(arrays.filter, room, scratch);
     room += rounded(filter_.room_bytes());
     const memory output = output_.bind(arrays.output, room, scratch);
-    description_.primitive.execute(onednn::stream(),
-                                   {{input_.argument(), input},
-                                    {filter_.argument(), filter},
-                                    {output_.argument(), output},
-                                    {DNNL_ARG_SCRATCHPAD, memory(description_.scratch, onednn::engine(), scratch)}});
+    std::unordered_map<int, memory> arguments{
+        {input_.argument(), input},
+        {filter_.argument(), filter},
+        {output_.argument(), output},
+        {DNNL_ARG_SCRATCHPAD, memory(description_.scratch, onednn::engine(), scratch)}};
+    if (biased_) {
+      arguments.emplace(DNNL_ARG_BIAS, memory(bias_of(shape), onednn::engine(), const_cast<void*>(arrays.bias)));
+    }
+    description_.primitive.execute(onednn::stream(), arguments);
     input_.finish(arrays.input, input, scratch);
     filter_.finish(arrays.filter, filter, scratch);
     output_.finish(arrays.output, output, scratch);
@@ -193,6 +204,7 @@ class CompiledConvolution {
   const ConvShape shape;
 
  private:
+  const bool biased_;
   const Description description_;
   const Operand input_, filter_, output_;
   std::size_t scratch_bytes_ = 0;
@@ -210,14 +222,15 @@ int count_pieces(const ConvShape& s, const Team& team) {
 // The part of the arrays that images [begin, end) are.
 ConvArrays part_of(const ConvShape& s, const ConvArrays& whole, std::int64_t begin) {
   return {static_cast<float*>(whole.input) + s.input_elements() / s.batch * begin, whole.filter,
-          static_cast<float*>(whole.output) + s.output_elements() / s.batch * begin};
+          static_cast<float*>(whole.output) + s.output_elements() / s.batch * begin, whole.bias};
 }
 
 }  // namespace
 
 struct OneDnnConvolutions::State {
-  explicit State(ConvResult r) : result(r) {}
+  State(ConvResult r, bool b) : result(r), biased(b) {}
   const ConvResult result;
+  const bool biased;
   Mutex mu;
   std::vector<std::shared_ptr<const CompiledConvolution>> compiled TUTTI_GUARDED_BY(mu);
 
@@ -227,7 +240,7 @@ struct OneDnnConvolutions::State {
     for (const auto& c : compiled) {
       if (c->shape == shape) return c;
     }
-    auto made = std::make_shared<const CompiledConvolution>(result, shape);
+    auto made = std::make_shared<const CompiledConvolution>(result, biased, shape);
     if (compiled.size() < kMaxCached) compiled.push_back(made);
     return made;
   }
@@ -244,7 +257,8 @@ struct OneDnnConvolutions::State {
   }
 };
 
-OneDnnConvolutions::OneDnnConvolutions(ConvResult result) : state_(std::make_unique<State>(result)) {}
+OneDnnConvolutions::OneDnnConvolutions(ConvResult result, bool biased)
+    : state_(std::make_unique<State>(result, biased)) {}
 OneDnnConvolutions::~OneDnnConvolutions() = default;
 
 // Each thread takes a part of the batch. Filters' gradients of the parts are added up in order.
@@ -278,7 +292,7 @@ Status OneDnnConvolutions::run(const ConvShape& shape, const ConvArrays& arrays,
 }
 
 std::string OneDnnConvolutions::implementation(ConvResult result, const ConvShape& shape) {
-  return describe(result, shape).implementation;
+  return describe(result, false, shape).implementation;
 }
 
 }  // namespace tutti::cpu::internal

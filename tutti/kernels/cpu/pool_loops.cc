@@ -130,7 +130,8 @@ HWY_INLINE void put(const A& access, D d, V v, T* to, bool once) {
   access.store(d, once ? v : hn::Add(access.load(d, to), v), to);
 }
 
-template <typename T>
+// kRelu: only positive maxima pass it on.
+template <typename T, bool kRelu>
 void max_grad(const PoolShape& s, const void* in, const void* grad, void* to, std::int64_t begin, std::int64_t end) {
   const hn::ScalableTag<T> d;
   const auto lowest = hn::Set(d, -std::numeric_limits<T>::infinity());
@@ -157,7 +158,8 @@ void max_grad(const PoolShape& s, const void* in, const void* grad, void* to, st
             number = hn::Add(number, one);
           }
         }
-        const auto g = access.load(d, from + c);
+        auto g = access.load(d, from + c);
+        if constexpr (kRelu) g = hn::IfThenElseZero(hn::Gt(best, hn::Zero(d)), g);
         number = hn::Zero(d);
         for (std::int64_t r = 0; r < w.rows.size(); ++r) {
           for (std::int64_t k = 0; k < w.columns.size(); ++k) {
@@ -226,7 +228,7 @@ void max_grad_grad(const PoolShape& s, const void* in, const void* grad, void* t
 
 template <typename T>
 internal::PoolLoops loops() {
-  return {&max_rows<T>, &mean_rows<T>, &max_grad<T>, &mean_grad<T>, &max_grad_grad<T>};
+  return {&max_rows<T>, &mean_rows<T>, &max_grad<T, false>, &max_grad<T, true>, &mean_grad<T>, &max_grad_grad<T>};
 }
 
 }  // namespace

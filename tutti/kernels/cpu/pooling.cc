@@ -174,10 +174,11 @@ class PoolKernel : public Kernel {
 
 class MaxPoolGradKernel : public Kernel {
  public:
-  MaxPoolGradKernel(PoolWindow window, DType dtype, bool second)
-      : window_(std::move(window)), wide_(compute_dtype(dtype)), second_(second) {
+  enum class Kind { kFirst, kFirstBeforeRelu, kSecond };
+  MaxPoolGradKernel(PoolWindow window, DType dtype, Kind kind)
+      : window_(std::move(window)), wide_(compute_dtype(dtype)), second_(kind == Kind::kSecond) {
     const PoolLoops loops = loops_for(dtype);
-    loop_ = second ? loops.max_grad_grad : loops.max_grad;
+    loop_ = second_ ? loops.max_grad_grad : kind == Kind::kFirst ? loops.max_grad : loops.max_relu_grad;
   }
 
   Status compute(KernelContext& context) override {
@@ -415,12 +416,17 @@ KernelFactory avg_pool_kernel() {
 }
 KernelFactory max_pool_grad_kernel() {
   return pool_factory([](PoolWindow w, DType t) -> std::unique_ptr<Kernel> {
-    return std::make_unique<MaxPoolGradKernel>(std::move(w), t, false);
+    return std::make_unique<MaxPoolGradKernel>(std::move(w), t, MaxPoolGradKernel::Kind::kFirst);
+  });
+}
+KernelFactory max_pool_relu_grad_kernel() {
+  return pool_factory([](PoolWindow w, DType t) -> std::unique_ptr<Kernel> {
+    return std::make_unique<MaxPoolGradKernel>(std::move(w), t, MaxPoolGradKernel::Kind::kFirstBeforeRelu);
   });
 }
 KernelFactory max_pool_grad_grad_kernel() {
   return pool_factory([](PoolWindow w, DType t) -> std::unique_ptr<Kernel> {
-    return std::make_unique<MaxPoolGradKernel>(std::move(w), t, true);
+    return std::make_unique<MaxPoolGradKernel>(std::move(w), t, MaxPoolGradKernel::Kind::kSecond);
   });
 }
 KernelFactory avg_pool_grad_kernel() {
