@@ -246,6 +246,8 @@ void add_decompositions(LayoutSamples& s) {
             {{"adjoint", adjoint}, {"lower", lower}});
     }
   }
+  for (const Shape& shape : {Shape{2, 3, 3}, Shape{4, 3}, Shape{2, 2, 4}}) s.add("Qr", {matrices(s, shape)});
+  s.add("Qr", {matrices(s, {2, 4})}, {{"full_matrices", true}});
   s.add("MatrixDeterminant", {matrices(s, {2, 3, 3})});
   s.add("LogMatrixDeterminant", {matrices(s, {2, 3, 3})}).outputs = {1};
   // Of x x^T: a change of one element of it alone would not be symmetric.

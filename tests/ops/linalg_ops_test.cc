@@ -69,10 +69,27 @@ TEST(SpecialFunctions, KnownValues) {
   const double odd[] = {0, -0.0, -1, -1.5, 1e-310, 1e300, -1e300, INFINITY, -INFINITY, std::nan("")};
   for (const double a : odd) {
     for (const double b : odd) {
-      cpu::igamma(a, b), cpu::igammac(a, b), cpu::igamma_grad_a(a, b), cpu::zeta(a, b), cpu::polygamma(a, b);
+      cpu::igamma(a, b), cpu::igammac(a, b), cpu::igamma_grad_a(a, b), cpu::random_gamma_grad(a, b), cpu::zeta(a, b),
+          cpu::polygamma(a, b);
       for (const double c : {0.0, 0.5, 1.0}) cpu::betainc(a, b, c);
     }
     cpu::digamma(a), cpu::ndtri(a), cpu::erfinv(a), cpu::log_gamma(a);
+  }
+}
+
+// Against how far the quantile moves.
+TEST(SpecialFunctions, HowASampleMovesWithItsShape) {
+  for (const double a : {0.05, 0.7, 3.0, 40.0, 1000.0}) {
+    for (const double x : {0.3 * a, a, a + 2 * std::sqrt(a)}) {
+      const auto quantile = [p = cpu::igamma(a, x)](double shape) {
+        double low = 0, high = 10 * shape + 100;
+        for (int i = 0; i < 200; ++i) (cpu::igamma(shape, (low + high) / 2) < p ? low : high) = (low + high) / 2;
+        return low;
+      };
+      const double h = 1e-5 * a, slope = (quantile(a + h) - quantile(a - h)) / (2 * h);
+      if (cpu::igamma(a, x) < 1e-10) continue;  // the quantile is not known well enough
+      EXPECT_NEAR(cpu::random_gamma_grad(a, x), slope, 1e-5 * std::abs(slope)) << a << " " << x;
+    }
   }
 }
 

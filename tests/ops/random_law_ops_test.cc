@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "tests/support/graph_eval.h"
+#include "tutti/graph/gradients.h"
 #include "tutti/ops/array.h"
 #include "tutti/ops/builders.h"
 #include "tutti/ops/math.h"
@@ -92,6 +93,27 @@ TEST_F(RandomLawTest, GammaNumbersFollowTheirShape) {
         run(op1("RandomGamma", {longs({kMany}), constant(graph_, alpha, DType::kDouble)}, kSeeds));
     EXPECT_NEAR(mean(values), alpha, 6 * std::sqrt(alpha / kMany));
     EXPECT_NEAR(variance(values), alpha, 0.15 * alpha);
+  }
+}
+
+// The mean of the samples' slopes is the slope of their mean: of x, alpha itself, and of x^2, alpha^2 + alpha.
+TEST_F(RandomLawTest, GammaNumbersMoveWithTheirShape) {
+  const std::vector<double> alphas{0.3, 1.0, 6.0};
+  Output alpha = constant(graph_, Tensor::vector<double>(alphas));
+  Output counter = constant(graph_, Tensor::vector<std::uint64_t>({1, 2}));
+  Output key = constant(graph_, Tensor::vector<std::uint64_t>({3}));
+  const std::vector<Output> samples{
+      op1("RandomGamma", {longs({kMany}), alpha}, kSeeds),
+      op1("StatelessRandomGammaV2", {longs({kMany, 3}), longs({5, 6}), alpha}),
+      op1("StatelessRandomGammaV3", {longs({kMany, 3}), key, counter, constant(graph_, 1, DType::kInt32), alpha})};
+  for (Output x : samples) {
+    const std::vector<double> of_x = run(gradients({x}, {alpha})[0].dense());
+    const std::vector<double> of_square = run(gradients({square(x)}, {alpha})[0].dense());
+    ASSERT_EQ(of_x.size(), alphas.size());
+    for (std::size_t i = 0; i < alphas.size(); ++i) {
+      EXPECT_NEAR(of_x[i] / kMany, 1, 0.05) << x.name() << ", alpha " << alphas[i];
+      EXPECT_NEAR(of_square[i] / kMany / (2 * alphas[i] + 1), 1, 0.1) << x.name() << ", alpha " << alphas[i];
+    }
   }
 }
 

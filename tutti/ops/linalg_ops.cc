@@ -1,5 +1,6 @@
 // Rows of matrix decompositions.
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -7,6 +8,7 @@
 #include "tutti/graph/gradients.h"
 #include "tutti/graph/shape_inference.h"
 #include "tutti/kernels/cpu/linalg.h"
+#include "tutti/kernels/cpu/qr.h"
 #include "tutti/ops/array.h"
 #include "tutti/ops/builders.h"
 #include "tutti/ops/internal/grad_util.h"
@@ -62,6 +64,21 @@ Status solve_shape(ShapeContext& c, bool broadcasts) {
   batch->append(rows.dim(0));
   batch->append(rhs.dim(rhs.rank() - 1));
   c.set_output(0, *std::move(batch));
+  return {};
+}
+
+Status qr_shape(ShapeContext& c) {
+  TUTTI_ASSIGN_OR_RETURN(const PartialShape in, c.with_rank_at_least(0, 2));
+  if (!in.has_rank()) return {};
+  const int last = in.rank() - 1;
+  const std::int64_t m = in.dim(last - 1), n = in.dim(last);
+  const std::int64_t least = m == kUnknownDim || n == kUnknownDim ? kUnknownDim : std::min(m, n);
+  const bool full = c.attr<bool>("full_matrices");
+  PartialShape q = in, r = in;
+  q.set_dim(last, full ? m : least);
+  r.set_dim(last - 1, full ? m : least);
+  c.set_output(0, std::move(q));
+  c.set_output(1, std::move(r));
   return {};
 }
 
@@ -143,9 +160,65 @@ void triangular_solve_grad(GradContext& g) {
   if (g.needs(1)) g.set(1, batch_unbroadcast(rhs, b, a));
 }
 
+// x R^-H, of an upper triangle R.
+Output divided_by_adjoint(Output x, Output r) {
+  return adjoint_of(op1("MatrixTriangularSolve", {r, adjoint_of(x)}, {{"lower", false}, {"adjoint", false}}));
+}
+
+// Of A = QR with at least as many rows as columns. With L the lower part of (Q^H dQ - dQ^H Q) + (R dR^H - dR R^H):
+// Q (dR + L R^-H) + (dQ - Q Q^H dQ) R^-H. The diagonal of R is real, so what would turn it is taken away.
+Output tall_qr_grad(Output q, Output r, Output dq, Output dr) {
+  Output qdq = product_of(q, dq, true, false), rdr = product_of(r, dr, false, true);
+  Output turn = lower_part(add(sub(qdq, adjoint_of(qdq)), sub(rdr, adjoint_of(rdr))));
+  Output inside = product_of(q, add(dr, divided_by_adjoint(turn, r)), false, false);
+  Output outside = divided_by_adjoint(sub(dq, product_of(q, qdq, false, false)), r);
+  Output result = add(inside, outside);
+  if (!is_complex(q.dtype())) return result;
+  const DType real = q.dtype() == DType::kComplex128 ? DType::kDouble : DType::kFloat;
+  Output angles = op1("Imag", {op1("MatrixDiagPart", {sub(rdr, adjoint_of(qdq))})}, {{"Tout", real}});
+  Output phases = op1("MatrixDiag", {op1("Complex", {zeros_like(angles), neg(angles)}, {{"Tout", q.dtype()}})});
+  return add(result, divided_by_adjoint(product_of(q, phases, false, false), r));
+}
+
+// Of a wide A = [X Y], R is [U V]: the first rows-many columns are a decomposition of X, and Y = Q V. Of another Y and
+// V are empty.
+void qr_grad(GradContext& g) {
+  Output q = g.output(0), r = g.output(1), dq = g.grad(0), dr = g.grad(1);
+  const PartialShape& outer = q.shape();
+  const PartialShape& inner = r.shape();
+  if (outer.has_rank() && inner.has_rank()) {
+    const std::int64_t rows = outer.dim(outer.rank() - 2), columns = inner.dim(inner.rank() - 1);
+    const bool tall = columns != kUnknownDim && rows >= columns;
+    if (tall && rows > columns && outer.dim(outer.rank() - 1) == rows) {
+      throw_error(
+          unimplemented("Qr: no gradient with full_matrices for more rows than columns: ", rows, " and ", columns));
+    }
+    if (tall) return g.set(0, tall_qr_grad(q, r, dq, dr));
+  }
+  const auto size = [](Output x, std::int64_t dim) {
+    return strided_slice(shape_of(x), {dim}, {0}, {1}, {.end_mask = 1, .shrink_axis_mask = 1});
+  };
+  Output least = op1("Minimum", {size(q, -2), size(r, -1)});
+  const Ints cut(stack({int_scalar_of(g.graph(), 0), least}));
+  const auto first = [&](Output x) { return strided_slice(x, {0, 0}, cut, {1, 1}, {.ellipsis_mask = 1}); };
+  const auto rest = [&](Output x) {
+    return strided_slice(x, cut, {0, 0}, {1, 1}, {.end_mask = 2, .ellipsis_mask = 1});
+  };
+  Output dv = rest(dr);
+  Output dx = tall_qr_grad(q, first(r), add(dq, product_of(rest(g.input(0)), dv, false, true)), first(dr));
+  g.set(0, concat({dx, product_of(q, dv, false, false)}, -1));
+}
+
 }  // namespace
 
 void add_linalg_ops(OpTable& ops) {
+  ops.add({.name = "Qr",
+           .signature = "input: T -> q: T, r: T",
+           .attrs = "full_matrices: bool = false; T: type",
+           .types = DTypeSet{DType::kDouble, DType::kFloat, DType::kHalf} | kComplexes,
+           .shape = qr_shape,
+           .grad = qr_grad,
+           .kernels = {TUTTI_CPU(cpu::qr_kernel())}});
   ops.add({.name = "Cholesky",
            .signature = "input: T -> output: T",
            .attrs = "T: type",

@@ -82,7 +82,6 @@ void register_all_ops(OpTable& table) {
   register_list_ops(table);
   register_recurrent_ops(table);
   register_list_part_ops(table);
-  register_decomposition_ops(table);
   register_optional_ops(table);
   register_queue_ops(table);
   register_staging_ops(table);

@@ -1,12 +1,16 @@
 // Random numbers beyond the first few: with parameters, from seeds and counters, from generators kept in variables.
 #include <string>
 
+#include "tutti/graph/gradients.h"
 #include "tutti/graph/shape_inference.h"
 #include "tutti/kernels/cpu/random_laws.h"
 #include "tutti/kernels/cpu/stateful_random.h"
 #include "tutti/kernels/cpu/stateless_random.h"
+#include "tutti/ops/builders.h"
 #include "tutti/ops/internal/array_shapes.h"
+#include "tutti/ops/internal/grad_util.h"
 #include "tutti/ops/internal/sparse_families.h"
+#include "tutti/ops/math.h"
 
 namespace tutti::internal {
 
@@ -185,22 +189,31 @@ void add_classes(OpTable& ops) {
            .kernels = {TUTTI_CPU(cpu::stateless_multinomial_kernel(), kFloats)}});
 }
 
+// The last input is alpha, of which the samples of a shape, or of the dimensions in front, are repetitions.
+void gamma_grad(GradContext& g) {
+  Output alpha = g.input(g.num_inputs() - 1), sample = g.output(0);
+  g.set(g.num_inputs() - 1, unbroadcast(mul(g.grad(), op1("RandomGammaGrad", {alpha, sample})), alpha, sample));
+}
+
 void add_laws(OpTable& ops) {
   ops.add({.name = "RandomGamma",
            .signature = "shape: S, alpha: T -> output: T",
            .attrs = "seed: int = 0; seed2: int = 0; S: {int32, int64}; T: {half, float, double}",
            .shape = shape_and_parameters,
+           .grad = gamma_grad,
            .traits = kStateful,
            .kernels = {TUTTI_CPU(cpu::random_gamma_kernel())}});
   ops.add({.name = "StatelessRandomGammaV2",
            .signature = "shape: T, seed: Tseed, alpha: dtype -> output: dtype",
            .attrs = "dtype: {half, float, double}; T: {int32, int64}; Tseed: {int32, int64} = int64",
            .shape = shape::from_shape_input,
+           .grad = gamma_grad,
            .kernels = {TUTTI_CPU(cpu::stateless_gamma_kernel(PhiloxSource::kSeed))}});
   ops.add({.name = "StatelessRandomGammaV3",
            .signature = "shape: shape_dtype, key: uint64, counter: uint64, alg: int32, alpha: dtype -> output: dtype",
            .attrs = "dtype: {half, float, double}; shape_dtype: {int32, int64} = int32",
            .shape = shape::from_shape_input,
+           .grad = gamma_grad,
            .kernels = {TUTTI_CPU(cpu::stateless_gamma_kernel(PhiloxSource::kCounter))}});
   ops.add({.name = "RandomPoissonV2",
            .signature = "shape: S, rate: R -> output: dtype",

@@ -133,6 +133,8 @@ void add_special_function_ops(OpTable& ops) {
   add_two(ops, "Igamma", of_a_x, kFloats, pair_in_double<cpu::igamma>, incomplete_gamma_grad(false));
   add_two(ops, "Igammac", of_a_x, kFloats, pair_in_double<cpu::igammac>, incomplete_gamma_grad(true));
   add_two(ops, "IgammaGradA", of_a_x, kFloatAndDouble, pair_in_double<cpu::igamma_grad_a>, nullptr);
+  add_two(ops, "RandomGammaGrad", "alpha: T, sample: T -> output: T", kFloatAndDouble,
+          pair_in_double<cpu::random_gamma_grad>, nullptr);
   add_two(ops, "Zeta", "x: T, q: T -> z: T", kFloatAndDouble, pair_in_double<cpu::zeta>, zeta_grad);
   add_two(ops, "Polygamma", of_a_x, kFloatAndDouble, pair_in_double<cpu::polygamma>, polygamma_grad);
   ops.add({.name = "Betainc",

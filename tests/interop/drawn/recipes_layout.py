@@ -319,6 +319,7 @@ def dilation(draw, op, types):
 
 # Where functions of two are defined and tame: of the first argument, and of the second.
 PAIR_DOMAINS = {"Igamma": ((0.25, 4), (0.25, 6)), "Igammac": ((0.25, 4), (0.25, 6)), "IgammaGradA": ((0.25, 4), (0.25, 6)),
+                "RandomGammaGrad": ((0.25, 4), (0.25, 6)),
                 "Zeta": ((1.5, 5), (0.25, 5)), "Polygamma": ((1, 3), (0.25, 5))}
 
 
@@ -328,7 +329,7 @@ def pair_function(draw, op, types):
     x, y = (draw.values(types["T"], shape, *domain) for shape, domain in zip((x_shape, y_shape), PAIR_DOMAINS[op]))
     if op == "Polygamma":
         x = np.round(x)
-    names = ("x", "q") if op == "Zeta" else ("a", "x")
+    names = {"Zeta": ("x", "q"), "RandomGammaGrad": ("alpha", "sample")}.get(op, ("a", "x"))
     # TensorFlow has no derivative by the first argument of the last two, and gives none.
     return Arguments(**dict(zip(names, (x.astype(y.dtype), y))))
 

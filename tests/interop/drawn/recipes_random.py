@@ -84,7 +84,8 @@ def _alphas(draw, dtype, shape):
 @arguments("RandomGamma")
 def random_gamma(draw, op, types):
     return Arguments(_seeds(draw), shape=_shape(draw, types["S"], max_rank=2),
-                     alpha=_alphas(draw, types["T"], draw.shape(max_rank=2)), fixed=["shape"], differentiable=False)
+                     alpha=_alphas(draw, types["T"], draw.shape(max_rank=2)), fixed=["shape"],
+                     differentiable=types["T"] != "half")
 
 
 @arguments("StatelessRandomGammaV2", "StatelessRandomGammaV3")
@@ -92,9 +93,9 @@ def stateless_gamma(draw, op, types):
     alpha = _alphas(draw, types["dtype"], draw.shape(max_rank=2, empty=False))
     shape = np.array(draw.shape(max_rank=2) + alpha.shape, NUMPY[types.get("T", types.get("shape_dtype"))])
     if op.endswith("V3"):
-        return Arguments(shape=shape, **_counter(draw), alpha=alpha, fixed=COUNTER, differentiable=False)
+        return Arguments(shape=shape, **_counter(draw), alpha=alpha, fixed=COUNTER, differentiable=types["dtype"] != "half")
     return Arguments(shape=shape, seed=_seed(draw, types["Tseed"]), alpha=alpha, fixed=["shape", "seed"],
-                     differentiable=False)
+                     differentiable=types["dtype"] != "half")
 
 
 def _rates(draw, dtype, shape):

@@ -100,8 +100,11 @@ def gru_cell_grad(draw, op, types):
 
 @arguments("Qr")
 def qr(draw, op, types):
-    shape = draw.shape(max_rank=1, empty=False) + (draw.integer(1, 6), draw.integer(1, 6))
-    return Arguments({"full_matrices": draw.chance(0.5)}, input=draw.values(types["T"], shape), differentiable=False)
+    rows, columns = draw.integer(1, 6), draw.integer(1, 6)
+    full = draw.chance(0.5)
+    # TensorFlow has no gradient where the rest of a square q is not determined; of half it has no triangular solver.
+    return Arguments({"full_matrices": full}, input=draw.values(types["T"], draw.shape(max_rank=1, empty=False) + (rows, columns)),
+                     differentiable=types["T"] != "half" and not (full and rows > columns))
 
 
 # --- Lists. ---

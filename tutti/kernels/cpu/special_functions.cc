@@ -174,10 +174,11 @@ double igammac(double a, double x) {
   return gamma_weight(a, x) * a * gamma_fraction(a, x);
 }
 
-// Differentiates the series term by term; all its terms are positive.
-double igamma_grad_a(double a, double x) {
-  if (!(a > 0) || !(x >= 0)) return kNan;
-  if (x == 0) return 0;
+namespace {
+
+// The derivative of igamma(a, x) by a, over gamma_weight(a, x): its series, differentiated term by term. All terms are
+// positive.
+double igamma_slope(double a, double x) {
   double term = 1, sum = 1, harmonic = 0, derivative = 0;
   for (int n = 1; n < kMostTerms && (term > sum * kEpsilon / 64 || n < x); ++n) {
     term *= x / (a + n);
@@ -185,9 +186,22 @@ double igamma_grad_a(double a, double x) {
     sum += term;
     derivative -= term * harmonic;
   }
+  return (std::log(x) - digamma(a + 1)) * sum + derivative;
+}
+
+}  // namespace
+
+double igamma_grad_a(double a, double x) {
+  if (!(a > 0) || !(x >= 0)) return kNan;
+  if (x == 0) return 0;
   const double weight = gamma_weight(a, x);
-  if (weight == 0) return 0;
-  return weight * ((std::log(x) - digamma(a + 1)) * sum + derivative);
+  return weight == 0 ? 0 : weight * igamma_slope(a, x);
+}
+
+// Where igamma(a, x) stays the same, x moves by -igamma_grad_a over the density, which is gamma_weight(a, x) a / x.
+double random_gamma_grad(double a, double x) {
+  if (!(a > 0) || !(x >= 0)) return kNan;
+  return x == 0 ? 0 : -x / a * igamma_slope(a, x);
 }
 
 double betainc(double a, double b, double x) {

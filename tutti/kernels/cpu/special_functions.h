@@ -13,6 +13,8 @@ double zeta(double x, double q);
 double igamma(double a, double x);
 double igammac(double a, double x);
 double igamma_grad_a(double a, double x);
+// How a sample x of the gamma law moves with its shape a.
+double random_gamma_grad(double a, double x);
 // The regularised incomplete beta function.
 double betainc(double a, double b, double x);
 // The inverses of the normal distribution's function and of erf.

@@ -5,8 +5,7 @@ namespace tutti {
 
 class OpTable;
 
-void register_recurrent_ops(OpTable& ops);      // LSTM and GRU cells and sequences
-void register_list_part_ops(OpTable& ops);      // items of tensor lists gathered, scattered, joined
-void register_decomposition_ops(OpTable& ops);  // Qr
+void register_recurrent_ops(OpTable& ops);  // LSTM and GRU cells and sequences
+void register_list_part_ops(OpTable& ops);  // items of tensor lists gathered, scattered, joined
 
 }  // namespace tutti
