@@ -278,6 +278,17 @@ TEST_F(TwoWorkersTest, ALateMessageMakesNoSessionAgain) {
   EXPECT_TRUE(workers_.create_session(0, "second life, again", 2).ok()) << "nobody said which of them is dead";
 }
 
+TEST_F(TwoWorkersTest, ALateMessageOfAMasterThatWasLostFirstMakesNoSession) {
+  EXPECT_TRUE(workers_.create_session(0, "first life", 1).ok());
+  workers_.worker(0).forget_task(task_name(0), unavailable("lost"), 0);
+  EXPECT_TRUE(workers_.create_session(0, "back as it was", 1).ok());
+  workers_.worker(0).forget_task(task_name(0), unavailable("lost again"), 0);
+  workers_.worker(0).forget_task(task_name(0), aborted("restarted"), 2);
+  EXPECT_TRUE(workers_.create_session(0, "second life", 2).ok());
+  EXPECT_EQ(workers_.create_session(0, "late", 1).code(), Code::kAborted);
+  EXPECT_TRUE(workers_.try_register(0, "", "second life").ok()) << "the dead do not end it";
+}
+
 TEST_F(TwoWorkersTest, WhatWasMeantForAPredecessorMakesNoSession) {
   const auto create = [&](const std::string& handle, std::uint64_t incarnation) {
     CreateWorkerSessionRequest request{.session_handle = handle, .master_task = task_name(0), .master_incarnation = 1};

@@ -93,10 +93,14 @@ std::vector<WorkerSessionPtr> WorkerSessions::remove_all_of(const std::string& m
     const bool kept = but_incarnation != 0 && session.master_incarnation == but_incarnation;
     return session.master_task == master_task && !kept;
   });
-  // One that is lost may come back as who it was.
-  for (const WorkerSessionPtr& session : taken) {
-    if (but_incarnation != 0) dead_masters_.add(life_of(master_task, session->master_incarnation));
+  for (const WorkerSessionPtr& session : taken) lost_masters_.push_back({master_task, session->master_incarnation});
+  while (lost_masters_.size() > kMaxKeys) lost_masters_.pop_front();
+  if (but_incarnation == 0) return taken;  // who is lost may come back as who it was
+  for (const Master& lost : lost_masters_) {
+    const bool replaced = lost.task == master_task && lost.incarnation != but_incarnation;
+    if (replaced) dead_masters_.add(life_of(master_task, lost.incarnation));
   }
+  std::erase_if(lost_masters_, [&master_task](const Master& lost) { return lost.task == master_task; });
   return taken;
 }
 

@@ -92,6 +92,12 @@ class WorkerSessions {
   WorkerSessionPtr default_ TUTTI_GUARDED_BY(mu_);  // made when it is first asked for
   std::uint64_t next_graph_ TUTTI_GUARDED_BY(mu_) = 1;
   LastKeys removed_ TUTTI_GUARDED_BY(mu_);  // handles, also of those that were not made yet
+  // Lives of masters whose sessions ended because they were lost or replaced, the latest last; until it is known which.
+  struct Master {
+    std::string task;
+    std::uint64_t incarnation;
+  };
+  std::deque<Master> lost_masters_ TUTTI_GUARDED_BY(mu_);
   // Lives of masters that were replaced, as the failure detector has it: of two that call, the later call may be of the
   // dead one.
   LastKeys dead_masters_ TUTTI_GUARDED_BY(mu_);
