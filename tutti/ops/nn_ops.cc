@@ -259,6 +259,12 @@ void register_bias(OpTable& ops) {
            .shape = bias_add_shape,
            .grad = bias_add_grad,
            .kernels = {TUTTI_CPU(cpu::bias_add_kernel(), kNumbers)}});
+  ops.add({.name = "_FusedBiasAdd",
+           .signature = "value: T, bias: T -> output: T",
+           .attrs = "T: type; data_format: {'NHWC', 'NCHW'} = 'NHWC'; activation: {'Relu', 'Relu6', 'Tanh', 'Sigmoid'}",
+           .types = kFloats,
+           .shape = bias_add_shape,
+           .kernels = {TUTTI_CPU(cpu::bias_add_kernel())}});
   ops.add({.name = "BiasAddV1",
            .signature = "value: T, bias: T -> output: T",
            .attrs = "T: type",

@@ -104,6 +104,15 @@ TEST_F(FuseConvolutionTest, ChannelsInFrontStay) {
   EXPECT_EQ(count(fused({sum}), "_FusedConv2D"), 0u);
 }
 
+TEST_F(FuseConvolutionTest, ABiasAloneIsFusedWithTheActivation) {
+  FunctionBody body = fused({nn::relu(nn::bias_add(x_, feed({3}, "other")))});
+  ASSERT_EQ(count(body, "_FusedBiasAdd"), 1u);
+  EXPECT_EQ(of_op(body, "_FusedBiasAdd")[0]->attr<std::string>("activation"), "Relu");
+  EXPECT_EQ(count(body, "BiasAdd") + count(body, "Relu"), 0u);
+  Output sum = nn::bias_add(x_, feed({3}, "third"));
+  EXPECT_EQ(count(fused({nn::relu(sum), neg(sum)}), "_FusedBiasAdd"), 0u);
+}
+
 TEST_F(FuseConvolutionTest, TheGradientsOfAPoolAndTheReluBeforeItAreOne) {
   Output relu = nn::relu(x_);
   Output pooled = nn::max_pool(relu, {2, 2}, {.strides = {2, 2}});

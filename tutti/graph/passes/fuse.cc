@@ -2,8 +2,9 @@
 //
 // Products: MatMul -> BiasAdd (or the addition of a vector) -> activation becomes one _FusedMatMul.
 //
-// Convolutions: Conv2D -> BiasAdd becomes one _FusedConv2D. And MaxPoolGrad -> ReluGrad of the pooled values, as the
-// gradient of Relu -> MaxPool has it, becomes one _MaxPoolReluGrad.
+// Convolutions: Conv2D -> BiasAdd becomes one _FusedConv2D; another BiasAdd -> activation one _FusedBiasAdd;
+// MaxPoolGrad
+// -> ReluGrad of the pooled values, as the gradient of Relu -> MaxPool has it, one _MaxPoolReluGrad.
 //
 // Element-wise chains: a tree of fusable nodes, each read by the next alone, becomes one _FusedElementwise, which runs
 // block by block in the cache. Only where every operand provably has the shape of the result or is a scalar, so
@@ -211,6 +212,29 @@ Status fuse_convolutions(FunctionBody& body) {
   return {};
 }
 
+// Those that no convolution has taken.
+Status fuse_biases(FunctionBody& body) {
+  Graph& graph = *body.graph;
+  const OpDef* fused = graph.ops().find("_FusedBiasAdd");
+  if (fused == nullptr) return {};
+  const std::vector<std::string>& activations = fused->find_attr("activation")->allowed_strings;
+  const Uses uses(body);
+  Replacements replacements(body);
+  for (Node* adder : graph.nodes()) {
+    if (adder->op_name() != "BiasAdd" || !fused->find_attr("T")->allowed_types.contains(adder->attr<DType>("T")))
+      continue;
+    Node* activator = uses.only_reader(adder);
+    if (activator == nullptr || std::count(activations.begin(), activations.end(), activator->op_name()) == 0) continue;
+    AttrMap attrs = attrs_taken_by(*fused, *adder);
+    attrs["activation"] = activator->op_name();
+    TUTTI_RETURN_IF_ERROR(
+        replacements.add({adder, activator},
+                         {.op = fused->name, .inputs = {adder->input(0), adder->input(1)}, .attrs = std::move(attrs)}));
+  }
+  replacements.finish();
+  return {};
+}
+
 // ---- Element-wise chains ----
 
 // Numbers for shapes: equal numbers, equal shapes, in every step.
@@ -366,6 +390,7 @@ Status fuse_chains(FunctionBody& body) {
 Status fuse(FunctionBody& body) {
   TUTTI_RETURN_IF_ERROR(fuse_products(body));
   TUTTI_RETURN_IF_ERROR(fuse_convolutions(body));
+  TUTTI_RETURN_IF_ERROR(fuse_biases(body));
   return fuse_chains(body);
 }
 

@@ -21,8 +21,9 @@ using V = hn::Vec<D>;
 using internal::ChannelGradSums;
 using internal::ChannelMoments;
 
-// A block of this many floats stays in the first cache.
+// A block of this many floats stays in the first cache; one of so many rows, though they be wide, in the second.
 constexpr std::int64_t kBlock = 4096;
+constexpr std::int64_t kLeastRows = 32;  // fewer would make putting blocks together dear
 
 std::int64_t lanes() { return static_cast<std::int64_t>(hn::Lanes(D())); }
 
@@ -47,7 +48,7 @@ HWY_INLINE void for_vectors(std::int64_t n, const Fn& fn) {
 void row_moments(const float* x, std::int64_t rows, std::int64_t channels, float* room, ChannelMoments* to) {
   float* means = room;
   float* squares = room + channels;
-  const std::int64_t block = std::max<std::int64_t>(8, kBlock / channels);
+  const std::int64_t block = std::max(kLeastRows, kBlock / channels);
   for (std::int64_t begin = 0; begin < rows; begin += block) {
     const std::int64_t count = std::min(block, rows - begin);
     const float* from = x + begin * channels;
@@ -64,7 +65,15 @@ void row_moments(const float* x, std::int64_t rows, std::int64_t channels, float
       access.store(mean, means + c);
       access.store(square, squares + c);
     });
-    for (std::int64_t c = 0; c < channels; ++c) to[c].add({static_cast<double>(count), means[c], squares[c]});
+    // As ChannelMoments::add, whose shares are those of all channels.
+    const double before = static_cast<double>(begin), total = before + static_cast<double>(count);
+    const double weight = static_cast<double>(count) / total, spread = before * weight;
+    for (std::int64_t c = 0; c < channels; ++c) {
+      const double distance = static_cast<double>(means[c]) - to[c].mean;
+      to[c].mean += distance * weight;
+      to[c].squares += static_cast<double>(squares[c]) + distance * distance * spread;
+      to[c].count = total;
+    }
   }
 }
 
@@ -82,7 +91,7 @@ void row_grad_sums(const float* dy, const float* x, std::int64_t rows, std::int6
                    float* room, ChannelGradSums* to) {
   float* grads = room;
   float* products = room + channels;
-  const std::int64_t block = std::max<std::int64_t>(8, kBlock / channels);
+  const std::int64_t block = std::max(kLeastRows, kBlock / channels);
   for (std::int64_t begin = 0; begin < rows; begin += block) {
     const std::int64_t count = std::min(block, rows - begin);
     const std::int64_t first = begin * channels;

@@ -346,6 +346,14 @@ Result<std::unique_ptr<Kernel>> make_unary(const KernelInit& init, UnaryFunction
 
 }  // namespace
 
+std::optional<UnaryOp> activation_named(std::string_view name) {
+  if (name == "Relu") return UnaryOp::kRelu;
+  if (name == "Relu6") return UnaryOp::kRelu6;
+  if (name == "Tanh") return UnaryOp::kTanh;
+  if (name == "Sigmoid") return UnaryOp::kSigmoid;
+  return std::nullopt;
+}
+
 KernelFactory unary_kernel(UnaryOp op) {
   return [op](const KernelInit& init) { return make_unary(init, UnaryFunction::find(op, init.input_types[0].dtype)); };
 }

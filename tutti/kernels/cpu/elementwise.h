@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <string_view>
 
 #include "tutti/core/dtype.h"
 #include "tutti/core/team.h"
@@ -131,6 +133,9 @@ void run_elementwise(const BinaryFunction& function, const Tensor& a, const Tens
 
 // Kernels. Broadcasting; inputs 0 and 1, output 0. Attribute "alpha" (float), where there is one, is the parameter;
 // "incompatible_shape_error" = false makes shapes that do not broadcast an answer instead of an error.
+// Of the op that a fused op applies at its end; none for another name.
+std::optional<UnaryOp> activation_named(std::string_view op);
+
 KernelFactory unary_kernel(UnaryOp op);
 KernelFactory unary_kernel(UnaryLoop for_float, UnaryLoop for_double);
 KernelFactory binary_kernel(BinaryOp op);

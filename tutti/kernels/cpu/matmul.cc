@@ -55,14 +55,6 @@ class MatMulKernel : public Kernel {
   const DType dtype_;
 };
 
-std::optional<UnaryOp> activation_named(std::string_view name) {
-  if (name == "Relu") return UnaryOp::kRelu;
-  if (name == "Relu6") return UnaryOp::kRelu6;
-  if (name == "Tanh") return UnaryOp::kTanh;
-  if (name == "Sigmoid") return UnaryOp::kSigmoid;
-  return std::nullopt;
-}
-
 // Bias and activation are applied row by row while the product is still in cache. They are not handed to oneDNN: its
 // Relu turns NaN into 0, which would hide a diverged model.
 class FusedMatMulKernel : public Kernel {

@@ -21,7 +21,13 @@ class BiasAddKernel : public Kernel {
     auto format = init.attrs.find("data_format");
     const bool channels_first =
         format != init.attrs.end() && format->second.get<std::string>() && *format->second.get<std::string>() == "NCHW";
-    return std::unique_ptr<Kernel>(new BiasAddKernel(std::string(init.op), add, channels_first));
+    auto kernel = std::unique_ptr<BiasAddKernel>(new BiasAddKernel(std::string(init.op), add, channels_first));
+    if (auto activation = init.attrs.find("activation"); activation != init.attrs.end()) {
+      const std::optional<UnaryOp> op = activation_named(*activation->second.get<std::string>());
+      if (!op) return invalid_argument(init.op, ": unknown activation ", *activation->second.get<std::string>());
+      kernel->activation_ = UnaryFunction::find(*op, dtype);
+    }
+    return std::unique_ptr<Kernel>(std::move(kernel));
   }
 
   Status compute(KernelContext& context) override {
@@ -42,7 +48,9 @@ class BiasAddKernel : public Kernel {
       for (std::int64_t i = begin; i < end; ++i) {
         const char* from = static_cast<const char*>(value.raw()) + i * length * size;
         const char* by = static_cast<const char*>(bias.raw()) + (spread ? 0 : i % channels * size);
-        add_(from, by, static_cast<char*>(out->raw()) + i * length * size, length, 1, spread ? 1 : 0);
+        char* to = static_cast<char*>(out->raw()) + i * length * size;
+        add_(from, by, to, length, 1, spread ? 1 : 0);
+        if (activation_) activation_(to, to, length);
       }
     });
     return {};
@@ -64,6 +72,7 @@ class BiasAddKernel : public Kernel {
   const std::string name_;
   const BinaryFunction add_;
   const bool channels_first_;
+  UnaryFunction activation_;
 };
 
 class InTopKKernel : public Kernel {

@@ -5,7 +5,8 @@
 
 namespace tutti::cpu {
 
-// Inputs value, bias [channels]; attribute data_format ("NHWC" where the op has none).
+// Inputs value, bias [channels]; attributes data_format ("NHWC" where the op has none) and, where the op has it,
+// activation: the op that comes after.
 KernelFactory bias_add_kernel();
 // Inputs predictions [b, c], targets [b] and, where attribute k is missing, k.
 KernelFactory in_top_k_kernel();

@@ -1,6 +1,7 @@
 // Vector loops of the reductions, compiled once per instruction set.
 #include <algorithm>
 #include <limits>
+#include <type_traits>
 
 #include "tutti/kernels/cpu/internal/simd_targets.h"
 #include "tutti/kernels/cpu/reduction.h"
@@ -94,8 +95,10 @@ T reduce_block(const T* in, std::int64_t n) {
     const auto tail = hn::IfThenElse(rest, Map::map(hn::MaskedLoad(rest, d, in + i)), start);
     s1 = Op::join(s1, tail);
   }
+  const auto joined = Op::join(Op::join(s0, s1), Op::join(s2, s3));
+  if constexpr (std::is_same_v<Op, Add>) return hn::GetLane(hn::SumOfLanes(d, joined));
   HWY_ALIGN T lane[HWY_LANES(T)];
-  hn::Store(Op::join(Op::join(s0, s1), Op::join(s2, s3)), d, lane);
+  hn::Store(joined, d, lane);
   for (std::int64_t width = lanes / 2; width >= 1; width /= 2) {
     for (std::int64_t l = 0; l < width; ++l) lane[l] = Op::join_one(lane[l], lane[l + width]);
   }

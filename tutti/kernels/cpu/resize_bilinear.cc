@@ -1,5 +1,6 @@
+#include <algorithm>
 #include <cstring>
-#include <limits>
+#include <vector>
 
 #include "tutti/kernels/cpu/convert.h"
 #include "tutti/kernels/cpu/internal/resize_grid.h"
@@ -14,31 +15,25 @@ using internal::ResizeLoops;
 using internal::ResizeMode;
 using internal::ResizeSizes;
 
-// Below this many channels a row is gathered float by float, from indices made once; above, pixel by pixel.
-constexpr std::int64_t kGatheredChannels = 8;
+// Up to so many channels a pixel is one short vector, whose rest the next pixel overwrites.
+constexpr std::int64_t kShortVector = 4;
 
 // Stretches rows to the output's width.
 class RowStretch {
  public:
   RowStretch(const ResizeMode& mode, const ResizeSizes& s)
       : loops_(internal::resize_loops()), taps_(linear_taps(mode, s.in_width, s.out_width)), channels_(s.channels) {
-    gathered_ = channels_ < kGatheredChannels && s.in_row() <= std::numeric_limits<std::int32_t>::max();
-    if (!gathered_) return;
-    for (const LinearTap& tap : taps_) {
-      for (std::int64_t c = 0; c < channels_; ++c) {
-        lower_.push_back(static_cast<std::int32_t>(tap.lower * channels_ + c));
-        upper_.push_back(static_cast<std::int32_t>(tap.upper * channels_ + c));
-        share_.push_back(tap.share);
-      }
-    }
+    if (channels_ > kShortVector) return;
+    const auto fits = [&](const LinearTap& tap) {
+      return std::max(tap.lower, tap.upper) * channels_ + kShortVector <= s.in_row() &&
+             short_pixels_ * channels_ + kShortVector <= s.out_row();
+    };
+    while (short_pixels_ < std::ssize(taps_) && fits(taps_[static_cast<std::size_t>(short_pixels_)])) ++short_pixels_;
   }
 
   void stretch(const float* from, float* to) const {
-    if (gathered_) {
-      loops_.gather(from, lower_.data(), upper_.data(), share_.data(), std::ssize(lower_), to);
-      return;
-    }
-    for (std::size_t x = 0; x < taps_.size(); ++x) {
+    loops_.lerp_short(from, {taps_.data(), static_cast<std::size_t>(short_pixels_)}, channels_, to);
+    for (std::size_t x = static_cast<std::size_t>(short_pixels_); x < taps_.size(); ++x) {
       const LinearTap& tap = taps_[x];
       loops_.blend(from + tap.lower * channels_, from + tap.upper * channels_, tap.share, channels_,
                    to + static_cast<std::int64_t>(x) * channels_);
@@ -52,9 +47,7 @@ class RowStretch {
   const ResizeLoops loops_;
   const std::vector<LinearTap> taps_;
   const std::int64_t channels_;
-  bool gathered_ = false;
-  std::vector<std::int32_t> lower_, upper_;
-  std::vector<float> share_;
+  std::int64_t short_pixels_ = 0;  // the first of a row, as far as short vectors stay within it
 };
 
 // The rows of one thread: each source row is converted and stretched once for all output rows that lie by it.

@@ -1,4 +1,6 @@
 // Vector loops of resizing, compiled once per instruction set.
+#include <span>
+
 #include "tutti/kernels/cpu/internal/resize_grid.h"
 #include "tutti/kernels/cpu/internal/simd_targets.h"
 
@@ -13,18 +15,19 @@ namespace {
 
 namespace hr = hwy::HWY_NAMESPACE;
 
-void gather_lerp(const float* from, const std::int32_t* lower, const std::int32_t* upper, const float* share,
-                 std::int64_t n, float* out) {
-  const hr::ScalableTag<float> d;
-  const hr::RebindToSigned<decltype(d)> di;
-  const auto lanes = static_cast<std::int64_t>(hr::Lanes(d));
-  std::int64_t i = 0;
-  for (; i + lanes <= n; i += lanes) {
-    const auto a = hr::GatherIndex(d, from, hr::LoadU(di, lower + i));
-    const auto b = hr::GatherIndex(d, from, hr::LoadU(di, upper + i));
-    hr::StoreU(hr::MulAdd(hr::Sub(b, a), hr::LoadU(d, share + i), a), d, out + i);
+void lerp_short(const float* from, std::span<const internal::LinearTap> taps, std::int64_t channels, float* out) {
+  for (const internal::LinearTap& tap : taps) {
+    const float* a = from + tap.lower * channels;
+    const float* b = from + tap.upper * channels;
+#if HWY_TARGET == HWY_SCALAR
+    for (std::int64_t c = 0; c < channels; ++c) out[c] = a[c] + (b[c] - a[c]) * tap.share;
+#else
+    const hr::FixedTag<float, 4> d;
+    const auto lower = hr::LoadU(d, a);
+    hr::StoreU(hr::MulAdd(hr::Sub(hr::LoadU(d, b), lower), hr::Set(d, tap.share), lower), d, out);
+#endif
+    out += channels;
   }
-  for (; i < n; ++i) out[i] = from[lower[i]] + (from[upper[i]] - from[lower[i]]) * share[i];
 }
 
 void blend_rows(const float* a, const float* b, float share, std::int64_t n, float* out) {
@@ -41,7 +44,7 @@ void blend_rows(const float* a, const float* b, float share, std::int64_t n, flo
 
 }  // namespace
 
-internal::ResizeLoops make_resize_loops() { return {&gather_lerp, &blend_rows}; }
+internal::ResizeLoops make_resize_loops() { return {&lerp_short, &blend_rows}; }
 
 }  // namespace tutti::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "tutti/kernels/kernel.h"
@@ -65,9 +66,8 @@ std::vector<LinearTap> linear_taps(const ResizeMode& mode, std::int64_t in, std:
 
 // Loops over floats, compiled once per instruction set.
 struct ResizeLoops {
-  // out[i] = from[lower[i]] + (from[upper[i]] - from[lower[i]]) * share[i]
-  void (*gather)(const float* from, const std::int32_t* lower, const std::int32_t* upper, const float* share,
-                 std::int64_t n, float* out);
+  // A pixel of up to four channels for each tap. Reads and writes four floats of each pixel, however many it has.
+  void (*lerp_short)(const float* from, std::span<const LinearTap> taps, std::int64_t channels, float* out);
   // out[i] = a[i] + (b[i] - a[i]) * share
   void (*blend)(const float* a, const float* b, float share, std::int64_t n, float* out);
 };
