@@ -56,33 +56,44 @@ bench: setup
 	@cmake --build build/release
 	@$(TEST_ENV) benchmarks/run
 
-interop: build build/interop/cases.done
-	@$(BIN)/interop_runner build/interop/cases
-	@$(BIN)/script_runner build/interop/scripts
-	@$(BIN)/op_table_dump >build/interop/op_table.json
-	@$(PEERS) tests/interop/check_op_table.py <build/interop/op_table.json
-	@$(PEERS) tests/interop/check_checkpoints.py $(BIN)/checkpoint_tool
-	@$(PEERS) tests/interop/check_events.py $(BIN)/event_tool
-	@$(PEERS) tests/interop/check_savers.py $(BIN)/saver_tool
-	@$(PEERS) tests/interop/check_hooks.py $(BIN)/hooks_tool
-	@$(PEERS) tests/interop/check_op_dtypes.py <build/interop/op_table.json
-	@$(PEERS) tests/interop/check_text.py $(BIN)/graph_runner build/interop/text
-	@$(PEERS) tests/interop/check_errors.py $(BIN)/graph_runner build/interop/errors
-	@$(PEERS) tests/interop/check_wire.py $(BIN)/wire_tool proto
-	@$(PEERS) tests/interop/check_placement.py $(BIN)/placement_tool --graphs $(PLACED_GRAPHS) \
-	  --seed $(PLACED_SEED)
-	@$(PEERS) tests/interop/check_cut.py $(BIN)/cut_runner
-	@$(PEERS) tests/interop/check_optimizers.py $(BIN)/optimizer_tool
-	@$(PEERS) tests/interop/check_sync_replicas.py $(BIN)/sync_replicas_tool
-	@$(MAKE) --no-print-directory models
+# What is computed is compared by several checks at a time, the longest first; what has processes and time limits runs by
+# itself, after.
+TOOL_CHECKS := check_checkpoints check_events check_savers check_hooks check_wire check_placement check_cut \
+  check_optimizers check_sync_replicas
+CHECKS := drawn models check_cases check_scripts check_op_dtypes check_op_table check_text check_errors $(TOOL_CHECKS)
+.PHONY: $(CHECKS)
+interop: build build/peers/installed
+	@$(MAKE) --no-print-directory --output-sync=target -j$(shell nproc) $(CHECKS)
 	@$(TEST_ENV) $(PEERS) tests/interop/seed/distributed_mnist.py
-	@$(MAKE) --no-print-directory drawn cluster
+	@$(MAKE) --no-print-directory cluster
 
-drawn: build build/peers/installed
+check_cases: build build/interop/cases.done
+	@$(BIN)/interop_runner build/interop/cases
+check_scripts: build build/interop/cases.done
+	@$(BIN)/script_runner build/interop/scripts
+check_op_table check_op_dtypes: build/interop/op_table.json build/peers/installed
+	@$(PEERS) tests/interop/$@.py <$<
+check_text check_errors: check_%: build build/peers/installed
+	@$(PEERS) tests/interop/$@.py $(BIN)/graph_runner build/interop/$*
+check_checkpoints: TOOL := checkpoint_tool
+check_events: TOOL := event_tool
+check_savers: TOOL := saver_tool
+check_hooks: TOOL := hooks_tool
+check_wire: TOOL := wire_tool proto
+check_placement: TOOL := placement_tool --graphs $(PLACED_GRAPHS) --seed $(PLACED_SEED)
+check_cut: TOOL := cut_runner
+check_optimizers: TOOL := optimizer_tool
+check_sync_replicas: TOOL := sync_replicas_tool
+$(TOOL_CHECKS): build build/peers/installed
+	@$(PEERS) tests/interop/$@.py $(BIN)/$(TOOL)
+
+build/interop/op_table.json: build
 	@mkdir -p build/interop
-	@$(BIN)/op_table_dump >build/interop/op_table.json
+	@$(BIN)/op_table_dump >$@
+
+drawn: build/interop/op_table.json build/peers/installed
 	@$(PEERS) tests/interop/drawn/generate.py build/interop/drawn --seed $(DRAWN_SEED) --cases $(DRAWN_CASES) \
-	  --at-least $(DRAWN_AT_LEAST) <build/interop/op_table.json
+	  --at-least $(DRAWN_AT_LEAST) <$<
 	@$(BIN)/drawn_runner build/interop/drawn
 
 # Whole models as TensorFlow writes them: loss, gradients, and MODEL_STEPS of training.

@@ -30,6 +30,9 @@ if(TUTTI_SANITIZE)
   set(sanitize_flags -fsanitize=${TUTTI_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   add_compile_options(${sanitize_flags})
   add_link_options(${sanitize_flags})
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang" AND TUTTI_SANITIZE MATCHES "address")
+    add_compile_definitions(__SANITIZE_ADDRESS__)  # as g++ says by itself
+  endif()
 endif()
 
 find_program(LLD_PROGRAM ld.lld)
