@@ -138,7 +138,8 @@ cluster_reference: build/peers/installed
 docs: build
 	@scripts/op_docs $(BIN)/op_table_dump docs/ops.md
 
-asan tsan: setup
+asan tsan:
+	@scripts/setup $(if $(filter asan,$@),--dev)
 	@cmake --preset $@ >/dev/null
 	@cmake --build build/$@ $(if $(filter tsan,$@),--target $(TSAN_TARGETS),$(if $(ASAN_TARGETS),--target $(ASAN_TARGETS)))
 	@cd build/$@ && $(TEST_ENV) $(if $(filter tsan,$@),$(TSAN_ENV),$(ASAN_ENV)) OMP_NUM_THREADS=$(if $(filter tsan,$@),1,2) \

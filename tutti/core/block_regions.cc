@@ -13,12 +13,12 @@ std::size_t round_up(std::size_t bytes, std::size_t unit) { return (bytes + unit
 // A region on huge pages, where the system lends them. Null when there is none.
 void* map_region() {
   constexpr std::size_t kSlack = BlockRegions::kHugePageBytes;
-  void* mapped = ::mmap(nullptr, BlockRegions::kRegionBytes + kSlack, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* mapped =
+      ::mmap(nullptr, BlockRegions::kRegionBytes + kSlack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapped == MAP_FAILED) return nullptr;
   char* const begin = static_cast<char*>(mapped);
-  const std::size_t skipped = round_up(reinterpret_cast<std::uintptr_t>(begin), kSlack) -
-                              reinterpret_cast<std::uintptr_t>(begin);
+  const std::size_t skipped =
+      round_up(reinterpret_cast<std::uintptr_t>(begin), kSlack) - reinterpret_cast<std::uintptr_t>(begin);
   if (skipped > 0) ::munmap(begin, skipped);
   char* const region = begin + skipped;
   if (skipped < kSlack) ::munmap(region + BlockRegions::kRegionBytes, kSlack - skipped);

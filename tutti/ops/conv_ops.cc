@@ -155,14 +155,16 @@ void register_conv_ops(OpTable& ops) {
       "T: type; strides: list(int); padding: {'SAME', 'VALID', 'EXPLICIT'}; explicit_paddings: list(int) = []; "
       "data_format: {'NHWC', 'NCHW'} = 'NHWC'; dilations: list(int) = [1, 1, 1, 1]";
   add_family(ops, {"Conv2D"}, window + "; use_cudnn_on_gpu: bool = true", false, kFloats | DTypeSet{DType::kInt32});
-  ops.add({.name = "_FusedConv2D",
-           .signature = "input: T, filter: T, bias: T -> output: T",
-           .attrs = "T: type; strides: list(int); padding: {'SAME', 'VALID', 'EXPLICIT'}; explicit_paddings: list(int) = []; "
-                    "data_format: {'NHWC'} = 'NHWC'; dilations: list(int) = [1, 1, 1, 1]",
-           .types = DTypeSet{DType::kFloat},
-           .shape = conv_shape(false),
-           .traits = kExpensive,
-           .kernels = {TUTTI_CPU(cpu::biased_conv_kernel())}});
+  ops.add(
+      {.name = "_FusedConv2D",
+       .signature = "input: T, filter: T, bias: T -> output: T",
+       .attrs =
+           "T: type; strides: list(int); padding: {'SAME', 'VALID', 'EXPLICIT'}; explicit_paddings: list(int) = []; "
+           "data_format: {'NHWC'} = 'NHWC'; dilations: list(int) = [1, 1, 1, 1]",
+       .types = DTypeSet{DType::kFloat},
+       .shape = conv_shape(false),
+       .traits = kExpensive,
+       .kernels = {TUTTI_CPU(cpu::biased_conv_kernel())}});
   add_family(ops, {"DepthwiseConv2dNative"}, window, true, kFloats);
   internal::add_volume_ops(ops);
 }

@@ -12,8 +12,10 @@ namespace {
 class ConvKernel : public Kernel {
  protected:
   ConvKernel(const KernelInit& init, const WindowAttrs& attrs, bool depthwise, ConvResult result, bool biased = false)
-      : name_(init.op), attrs_(attrs), depthwise_(depthwise), convolution_(init.output_types[0].dtype, result, biased) {
-  }
+      : name_(init.op),
+        attrs_(attrs),
+        depthwise_(depthwise),
+        convolution_(init.output_types[0].dtype, result, biased) {}
 
   Status run(KernelContext& context, const ConvShape& shape, const void* input, const void* filter, const void* output,
              const void* bias = nullptr) const {
