@@ -56,14 +56,14 @@ bench: setup
 	@cmake --build build/release
 	@$(TEST_ENV) benchmarks/run
 
-# What is computed is compared by several checks at a time, the longest first; what has processes and time limits runs by
-# itself, after.
-TOOL_CHECKS := check_checkpoints check_events check_savers check_hooks check_wire check_placement check_cut \
-  check_optimizers check_sync_replicas
+# Several checks at a time, the longest first; those that start clusters run by themselves, after.
+TOOL_CHECKS := check_checkpoints check_events check_savers check_hooks check_wire check_cut check_optimizers \
+  check_sync_replicas check_placement
 CHECKS := drawn models check_cases check_scripts check_op_dtypes check_op_table check_text check_errors $(TOOL_CHECKS)
 .PHONY: $(CHECKS)
 interop: build build/peers/installed
-	@$(MAKE) --no-print-directory --output-sync=target -j$(shell nproc) $(CHECKS)
+	@$(MAKE) --no-print-directory --output-sync=target -j2 $(filter-out check_placement,$(CHECKS))
+	@$(MAKE) --no-print-directory check_placement
 	@$(TEST_ENV) $(PEERS) tests/interop/seed/distributed_mnist.py
 	@$(MAKE) --no-print-directory cluster
 
@@ -140,7 +140,7 @@ docs: build
 
 asan tsan:
 	@scripts/setup $(if $(filter asan,$@),--dev)
-	@cmake --preset $@ >/dev/null
+	@cmake $(if $(filter asan,$@),--fresh) --preset $@ >/dev/null
 	@cmake --build build/$@ $(if $(filter tsan,$@),--target $(TSAN_TARGETS),$(if $(ASAN_TARGETS),--target $(ASAN_TARGETS)))
 	@cd build/$@ && $(TEST_ENV) $(if $(filter tsan,$@),$(TSAN_ENV),$(ASAN_ENV)) OMP_NUM_THREADS=$(if $(filter tsan,$@),1,2) \
 	  ctest --output-on-failure -R '$(if $(filter asan,$@),$(ASAN_FILTER),$(TSAN_FILTER))' -E '^(demo_|cluster_|training_|recovery)' $(CTEST_FLAGS)

@@ -289,6 +289,14 @@ TEST_F(TwoWorkersTest, ALateMessageOfAMasterThatWasLostFirstMakesNoSession) {
   EXPECT_TRUE(workers_.try_register(0, "", "second life").ok()) << "the dead do not end it";
 }
 
+TEST_F(TwoWorkersTest, ALateMessageOfAMasterWhoseSuccessorCameFirstMakesNoSession) {
+  EXPECT_TRUE(workers_.create_session(0, "first life", 1).ok());
+  EXPECT_TRUE(workers_.create_session(0, "second life", 2).ok()) << "ends the first";
+  workers_.worker(0).forget_task(task_name(0), aborted("restarted"), 2);
+  EXPECT_EQ(workers_.create_session(0, "late", 1).code(), Code::kAborted);
+  EXPECT_TRUE(workers_.try_register(0, "", "second life").ok()) << "the dead do not end it";
+}
+
 TEST_F(TwoWorkersTest, WhatWasMeantForAPredecessorMakesNoSession) {
   const auto create = [&](const std::string& handle, std::uint64_t incarnation) {
     CreateWorkerSessionRequest request{.session_handle = handle, .master_task = task_name(0), .master_incarnation = 1};

@@ -141,6 +141,23 @@ TEST(Passes, AConvolutionalLayerAndItsGradientsStayTheSame) {
   }
 }
 
+TEST(Passes, ABiasAndItsActivationStayTheSame) {
+  std::mt19937 random(3);
+  for (const char* activation : {"Relu", "Relu6", "Tanh", "Sigmoid"}) {
+    for (const char* format : {"NHWC", "NCHW"}) {
+      Graph graph(builtin_ops());
+      Output x = placeholder(graph, DType::kFloat, {2, 6, 5, 6}, "x");
+      Output bias = constant(graph, random_tensor({6}, random, -1.5f));
+      Output y = op1(activation, {op1("BiasAdd", {x, bias}, {{"data_format", format}})});
+      const Tensor fed = random_tensor({2, 6, 5, 6}, random, -1.5f);
+      LocalSession plain(graph, with_passes(kNone)), optimised(graph, with_passes({}));
+      expect_close(optimised.run({{x, fed}}, {y})[0], plain.run({{x, fed}}, {y})[0], activation);
+      const std::vector<std::string> ops = ops_run(optimised, {{x, fed}}, {y});
+      EXPECT_EQ(std::count(ops.begin(), ops.end(), "_FusedBiasAdd"), 1) << activation << " " << format;
+    }
+  }
+}
+
 TEST(Passes, AChainIsOneNode) {
   Graph graph(builtin_ops());
   Output x = placeholder(graph, DType::kFloat, {-1, -1}, "x");

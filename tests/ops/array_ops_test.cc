@@ -158,6 +158,14 @@ TEST(ArrayOps, Concat) {
             f32({4, 2}, {1, 2, 3, 4, 1, 2, 3, 4}));
   expect_is(run("ConcatV2", {}, {Tensor::vector<std::string>({"a"}), Tensor::vector<std::string>({"b"}), scalar(0)})[0],
             Tensor::vector<std::string>({"a", "b"}));
+  // Many long rows are joined another way.
+  const Tensor left = counting({100, 64}), right = counting({100, 40});
+  const Tensor joined = run("ConcatV2", {}, {left, Tensor(DType::kFloat, {100, 0}), right, scalar(1)})[0];
+  ASSERT_EQ(joined.shape(), Shape({100, 104}));
+  for (std::int64_t row = 0; row < 100; ++row) {
+    expect_is(joined.slice(row, row + 1),
+              run("ConcatV2", {}, {left.slice(row, row + 1), right.slice(row, row + 1), scalar(1)})[0]);
+  }
   expect_fails("ConcatV2", {}, {a, b, scalar(0)}, "shape[0] = [2,2] vs. shape[1] = [2,1]");
   expect_fails("ConcatV2", {}, {a, a, scalar(2)}, "axis 2");
   expect_fails("ConcatV2", {}, {Tensor::scalar(1.0f), Tensor::scalar(1.0f), scalar(0)}, "axis 0");

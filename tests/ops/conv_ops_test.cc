@@ -180,14 +180,20 @@ TEST(BatchNorm, ByHand) {
 
 // Digits are not lost to a mean that is large beside the spread.
 TEST(BatchNorm, LargeMeansKeepTheirDigits) {
-  Tensor x = floats({1000, 3, 3, 5});
-  for (std::int64_t i = 0; i < x.num_elements(); ++i) x.data<float>()[i] = 4096.0f + static_cast<float>(i / 5 % 2);
-  Tensor ones = floats({5});
-  for (float& value : ones.flat<float>()) value = 1;
-  const std::vector<Tensor> out = *evaluate("FusedBatchNorm", {x, ones, ones, floats({0}), floats({0})});
-  for (int c = 0; c < 5; ++c) {
-    EXPECT_NEAR(out[3].data<float>()[c], 4096.5f, 1e-3);
-    EXPECT_NEAR(out[4].data<float>()[c], 0.25f, 1e-5);
+  for (const std::int64_t channels : {5, 513}) {
+    Tensor x = floats({100, 3, 3, channels});
+    // Grows with the rows, too, so that blocks of them have other means than the whole.
+    for (std::int64_t i = 0; i < x.num_elements(); ++i) {
+      const std::int64_t row = i / channels;
+      x.data<float>()[i] = 4096.0f + static_cast<float>(row % 2) + (row < 450 ? 0.0f : 2.0f);
+    }
+    Tensor ones = floats({channels});
+    for (float& value : ones.flat<float>()) value = 1;
+    const std::vector<Tensor> out = *evaluate("FusedBatchNorm", {x, ones, ones, floats({0}), floats({0})});
+    for (std::int64_t c = 0; c < channels; ++c) {
+      EXPECT_NEAR(out[3].data<float>()[c], 4097.5f, 1e-3) << c << " of " << channels;
+      EXPECT_NEAR(out[4].data<float>()[c], 1.25f, 1e-4) << c << " of " << channels;
+    }
   }
 }
 

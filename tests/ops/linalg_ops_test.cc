@@ -79,8 +79,11 @@ TEST(SpecialFunctions, KnownValues) {
 
 // Against how far the quantile moves.
 TEST(SpecialFunctions, HowASampleMovesWithItsShape) {
+  // Of shape 1: log x, Euler's constant, and 1/x - 1/x^2 + 2/x^3 - ...
+  EXPECT_NEAR(cpu::random_gamma_grad(1, 40), std::log(40.0) + 0.5772157 + 0.025 - 0.000625 + 0.00003125, 5e-6);
+  EXPECT_TRUE(std::isfinite(cpu::random_gamma_grad(1, 2000)));
   for (const double a : {0.05, 0.7, 3.0, 40.0, 1000.0}) {
-    for (const double x : {0.3 * a, a, a + 2 * std::sqrt(a)}) {
+    for (const double x : {0.3 * a, a, a + 1.5, a + 2 * std::sqrt(a), a + 4 * std::sqrt(a)}) {
       const auto quantile = [p = cpu::igamma(a, x)](double shape) {
         double low = 0, high = 10 * shape + 100;
         for (int i = 0; i < 200; ++i) (cpu::igamma(shape, (low + high) / 2) < p ? low : high) = (low + high) / 2;

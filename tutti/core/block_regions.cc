@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <iterator>
+#include <new>
+#include <utility>
 
 namespace tutti {
 namespace {
@@ -40,40 +42,59 @@ void* BlockRegions::allocate(std::size_t bytes) {
   for (auto& [region, gaps] : regions_) {
     const auto gap = std::find_if(gaps.begin(), gaps.end(), [taken](const auto& one) { return one.second >= taken; });
     if (gap == gaps.end()) continue;
-    const auto [begin, size] = *gap;
-    gaps.erase(gap);
-    if (size > taken) gaps.emplace(begin + taken, size - taken);
+    const Address begin = gap->first;
+    if (gap->second == taken) {
+      gaps.erase(gap);
+    } else {
+      move_gap(gaps, gap, begin + taken, gap->second - taken);
+    }
     return reinterpret_cast<void*>(begin);
   }
   void* const mapped = map_region();
   if (mapped == nullptr) return nullptr;
   const auto begin = reinterpret_cast<Address>(mapped);
-  Gaps& gaps = regions_[begin];
-  if (taken < kRegionBytes) gaps.emplace(begin + taken, kRegionBytes - taken);
+  try {
+    Gaps gaps;
+    if (taken < kRegionBytes) gaps.emplace(begin + taken, kRegionBytes - taken);
+    regions_.emplace(begin, std::move(gaps));
+  } catch (const std::bad_alloc&) {
+    ::munmap(mapped, kRegionBytes);
+    return nullptr;
+  }
   return mapped;
 }
 
+// Without memory of its own, which may be what there is none of.
+void BlockRegions::move_gap(Gaps& gaps, Gaps::iterator gap, Address begin, std::size_t size) {
+  auto node = gaps.extract(gap);
+  node.key() = begin;
+  node.mapped() = size;
+  gaps.insert(std::move(node));
+}
+
 void BlockRegions::free(void* block, std::size_t bytes) {
-  Address begin = reinterpret_cast<Address>(block);
-  std::size_t size = round_up(bytes, kAlignment);
+  const Address begin = reinterpret_cast<Address>(block);
+  const std::size_t size = round_up(bytes, kAlignment);
   MutexLock lock(mu_);
   const auto region = std::prev(regions_.upper_bound(begin));
   Gaps& gaps = region->second;
   auto after = gaps.lower_bound(begin);
-  if (after != gaps.begin()) {
-    const auto before = std::prev(after);
-    if (before->first + before->second == begin) {
-      begin = before->first;
-      size += before->second;
-      gaps.erase(before);
+  const auto before = after == gaps.begin() ? gaps.end() : std::prev(after);
+  const bool joins_before = before != gaps.end() && before->first + before->second == begin;
+  const bool joins_after = after != gaps.end() && begin + size == after->first;
+  if (joins_before) {
+    before->second += size + (joins_after ? after->second : 0);
+    if (joins_after) gaps.erase(after);
+  } else if (joins_after) {
+    move_gap(gaps, after, begin, size + after->second);
+  } else {
+    try {
+      gaps.emplace(begin, size);
+    } catch (const std::bad_alloc&) {
+      return;  // lost until the region goes
     }
   }
-  if (after != gaps.end() && begin + size == after->first) {
-    size += after->second;
-    gaps.erase(after);
-  }
-  gaps.emplace(begin, size);
-  if (size == kRegionBytes) drop_if_spare(region);
+  if (gaps.size() == 1 && gaps.begin()->second == kRegionBytes) drop_if_spare(region);
 }
 
 void BlockRegions::drop_if_spare(std::map<Address, Gaps>::iterator region) {

@@ -13,8 +13,8 @@
 
 namespace tutti {
 
-// Cuts blocks out of regions of kRegionBytes. For a caller that keeps blocks for reuse: each call searches. A region is
-// given back to the system when nothing of it is lent, but for the last such. Thread-safe.
+// Cuts blocks out of regions of kRegionBytes, one call at a time: a search through the gaps. What is given back stays
+// with the process until nothing of its region is lent; the last such region stays, too. Thread-safe.
 class BlockRegions {
  public:
   static constexpr std::size_t kHugePageBytes = 2 << 20;
@@ -37,6 +37,7 @@ class BlockRegions {
   using Address = std::uintptr_t;
   using Gaps = std::map<Address, std::size_t>;  // where nothing is lent, and how much; no two touch
 
+  static void move_gap(Gaps& gaps, Gaps::iterator gap, Address begin, std::size_t size);
   void drop_if_spare(std::map<Address, Gaps>::iterator region) TUTTI_REQUIRES(mu_);
 
   mutable Mutex mu_;

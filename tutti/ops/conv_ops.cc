@@ -151,20 +151,20 @@ void add_family(OpTable& ops, const Names& op, const std::string& attrs, bool de
 }  // namespace
 
 void register_conv_ops(OpTable& ops) {
-  const std::string window =
-      "T: type; strides: list(int); padding: {'SAME', 'VALID', 'EXPLICIT'}; explicit_paddings: list(int) = []; "
-      "data_format: {'NHWC', 'NCHW'} = 'NHWC'; dilations: list(int) = [1, 1, 1, 1]";
+  const auto window_in = [](std::string_view formats) {
+    return str_cat("T: type; strides: list(int); padding: {'SAME', 'VALID', 'EXPLICIT'}; ",
+                   "explicit_paddings: list(int) = []; dilations: list(int) = [1, 1, 1, 1]; ", "data_format: ", formats,
+                   " = 'NHWC'");
+  };
+  const std::string window = window_in("{'NHWC', 'NCHW'}");
   add_family(ops, {"Conv2D"}, window + "; use_cudnn_on_gpu: bool = true", false, kFloats | DTypeSet{DType::kInt32});
-  ops.add(
-      {.name = "_FusedConv2D",
-       .signature = "input: T, filter: T, bias: T -> output: T",
-       .attrs =
-           "T: type; strides: list(int); padding: {'SAME', 'VALID', 'EXPLICIT'}; explicit_paddings: list(int) = []; "
-           "data_format: {'NHWC'} = 'NHWC'; dilations: list(int) = [1, 1, 1, 1]",
-       .types = DTypeSet{DType::kFloat},
-       .shape = conv_shape(false),
-       .traits = kExpensive,
-       .kernels = {TUTTI_CPU(cpu::biased_conv_kernel())}});
+  ops.add({.name = "_FusedConv2D",
+           .signature = "input: T, filter: T, bias: T -> output: T",
+           .attrs = window_in("{'NHWC'}"),
+           .types = DTypeSet{DType::kFloat},
+           .shape = conv_shape(false),
+           .traits = kExpensive,
+           .kernels = {TUTTI_CPU(cpu::biased_conv_kernel())}});
   add_family(ops, {"DepthwiseConv2dNative"}, window, true, kFloats);
   internal::add_volume_ops(ops);
 }

@@ -10,6 +10,7 @@
 #include "tutti/kernels/cpu/resize.h"
 #include "tutti/ops/array.h"
 #include "tutti/ops/builders.h"
+#include "tutti/ops/internal/array_shapes.h"
 #include "tutti/ops/internal/grad_util.h"
 #include "tutti/ops/op_table.h"
 
@@ -103,8 +104,12 @@ Status suppression_shape(ShapeContext& c) {
   TUTTI_RETURN_IF_ERROR(c.with_rank(0, 2).status());
   TUTTI_RETURN_IF_ERROR(c.with_rank(1, 1).status());
   for (int i = 2; i < c.num_inputs(); ++i) TUTTI_RETURN_IF_ERROR(c.with_rank(i, 0).status());
-  c.set_output(0, {kUnknownDim});
-  if (c.num_outputs() == 3) c.set_output(1, {kUnknownDim});
+  const AttrValue* pad = c.node().find_attr("pad_to_max_output_size");
+  const auto most = internal::constant_ints(c, 2);
+  const bool known = pad != nullptr && *pad == AttrValue(true) && most && most->size() == 1 && most->front() >= 0;
+  const PartialShape selected{known ? most->front() : kUnknownDim};
+  c.set_output(0, selected);
+  if (c.num_outputs() == 3) c.set_output(1, selected);
   if (c.num_outputs() > 1) c.set_output(c.num_outputs() - 1, PartialShape::scalar());
   return {};
 }

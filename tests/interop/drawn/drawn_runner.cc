@@ -209,7 +209,6 @@ constexpr std::pair<std::string_view, const char*> kOpenShapes[] = {
     {"FusedBatchNormGradV3", "it knows how many dimensions there must be"},
     {"GRUBlockCellGrad", "it knows how many dimensions there must be"},
     {"LSTMBlockCellGrad", "it knows how many dimensions there must be"},
-    {"NonMaxSuppressionV5", "it looks at the constant number of boxes"},
     {"SplitV", "it works the size of -1 out"},
 };
 

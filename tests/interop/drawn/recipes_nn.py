@@ -213,8 +213,10 @@ def depthwise_backprop(draw, op, types):
     backprop = draw.values(types["T"], window.output_shape(channels * multiplier), -2, 2)
     dilated = _undilated(window)
     if op.endswith("Input"):
+        # Of an empty batch TensorFlow's gradient of the filter is memory that nobody wrote.
         return Arguments(window.attrs(), dilated=dilated, input_sizes=np.array(image, np.int32),
-                         filter=draw.values(types["T"], weights, -2, 2), out_backprop=backprop, fixed=["input_sizes"])
+                         filter=draw.values(types["T"], weights, -2, 2), out_backprop=backprop, fixed=["input_sizes"],
+                         differentiable=backprop.size > 0)
     return Arguments(window.attrs(), dilated=dilated, input=draw.values(types["T"], image, -2, 2),
                      filter_sizes=np.array(weights, np.int32), out_backprop=backprop, fixed=["filter_sizes"])
 

@@ -102,8 +102,10 @@ def gru_cell_grad(draw, op, types):
 def qr(draw, op, types):
     rows, columns = draw.integer(1, 6), draw.integer(1, 6)
     full = draw.chance(0.5)
+    values = draw.values(types["T"], draw.shape(max_rank=1, empty=False) + (rows, columns))
+    values = values + 16 * np.eye(rows, columns, dtype=values.dtype)  # far from singular
     # TensorFlow has no gradient where the rest of a square q is not determined; of half it has no triangular solver.
-    return Arguments({"full_matrices": full}, input=draw.values(types["T"], draw.shape(max_rank=1, empty=False) + (rows, columns)),
+    return Arguments({"full_matrices": full}, input=values,
                      differentiable=types["T"] != "half" and not (full and rows > columns))
 
 

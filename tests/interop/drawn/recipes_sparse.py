@@ -109,7 +109,8 @@ def sparse_reshape(draw, op, types):
 def sparse_reorder(draw, op, types):
     shape, indices, values = _sparse(draw, types["T"])
     return Arguments(input_indices=indices[draw.rng.permutation(len(indices))], input_values=values,
-                     input_shape=shape_vector(shape), fixed=["input_indices", "input_shape"])
+                     input_shape=shape_vector(shape), fixed=["input_indices", "input_shape"],
+                     spoilable=False)  # TensorFlow takes negative sizes
 
 
 @arguments("SparseSlice")

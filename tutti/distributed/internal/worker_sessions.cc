@@ -1,5 +1,6 @@
 #include "tutti/distributed/internal/worker_sessions.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <utility>
 
@@ -59,9 +60,20 @@ Result<std::vector<WorkerSessionPtr>> WorkerSessions::create(const CreateWorkerS
                           printable(known.master_task));
   }
   if (request.master_task.empty()) return std::vector<WorkerSessionPtr>();
-  return take_where([&request](const WorkerSession& other) {
+  std::vector<WorkerSessionPtr> ended = take_where([&request](const WorkerSession& other) {
     return other.master_task == request.master_task && other.master_incarnation != request.master_incarnation;
   });
+  remember_masters_of(ended);
+  return ended;
+}
+
+void WorkerSessions::remember_masters_of(const std::vector<WorkerSessionPtr>& ended) {
+  for (const WorkerSessionPtr& session : ended) {
+    const Master master{session->master_task, session->master_incarnation};
+    if (master.incarnation == 0 || std::ranges::find(lost_masters_, master) != lost_masters_.end()) continue;
+    lost_masters_.push_back(master);
+  }
+  while (lost_masters_.size() > kMaxKeys) lost_masters_.pop_front();
 }
 
 Status WorkerSessions::check_not_late(const CreateWorkerSessionRequest& request) const {
@@ -93,8 +105,7 @@ std::vector<WorkerSessionPtr> WorkerSessions::remove_all_of(const std::string& m
     const bool kept = but_incarnation != 0 && session.master_incarnation == but_incarnation;
     return session.master_task == master_task && !kept;
   });
-  for (const WorkerSessionPtr& session : taken) lost_masters_.push_back({master_task, session->master_incarnation});
-  while (lost_masters_.size() > kMaxKeys) lost_masters_.pop_front();
+  remember_masters_of(taken);
   if (but_incarnation == 0) return taken;  // who is lost may come back as who it was
   for (const Master& lost : lost_masters_) {
     const bool replaced = lost.task == master_task && lost.incarnation != but_incarnation;

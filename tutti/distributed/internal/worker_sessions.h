@@ -82,6 +82,7 @@ class WorkerSessions {
   Result<WorkerSessionPtr> find_locked(const Name& name) TUTTI_REQUIRES(mu_);
   template <typename Condition>
   std::vector<WorkerSessionPtr> take_where(Condition condition) TUTTI_REQUIRES(mu_);
+  void remember_masters_of(const std::vector<WorkerSessionPtr>& ended) TUTTI_REQUIRES(mu_);
   Status check_not_late(const CreateWorkerSessionRequest& request) const TUTTI_REQUIRES(mu_);
   Status unknown_graph(const std::string& handle) const;
 
@@ -96,6 +97,7 @@ class WorkerSessions {
   struct Master {
     std::string task;
     std::uint64_t incarnation;
+    bool operator==(const Master&) const = default;
   };
   std::deque<Master> lost_masters_ TUTTI_GUARDED_BY(mu_);
   // Lives of masters that were replaced, as the failure detector has it: of two that call, the later call may be of the

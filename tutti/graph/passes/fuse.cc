@@ -36,12 +36,14 @@ class Uses {
       for (Node* before : node->control_inputs()) followers_[before] += 1;
     }
   }
-  // The node that alone reads output 0 of `node`, once; null when there is none, more, or anything else waits for it.
+  // The node that alone reads output 0 of `node`, once; null when there is none, more, anything else waits for it, or
+  // they are not meant for the same device.
   Node* only_reader(const Node* node) const {
     auto it = readers_.find(node);
     if (it == readers_.end() || it->second.size() != 1 || node->num_outputs() != 1 || followers_.contains(node))
       return nullptr;
-    return it->second.front();
+    Node* reader = it->second.front();
+    return reader->requested_device() == node->requested_device() ? reader : nullptr;
   }
 
  private:
@@ -187,21 +189,20 @@ Status fuse_convolutions(FunctionBody& body) {
   Graph& graph = *body.graph;
   const OpDef* biased = graph.ops().find("_FusedConv2D");
   const OpDef* unpooled = graph.ops().find("_MaxPoolReluGrad");
-  if (biased == nullptr || unpooled == nullptr) return {};
-  const auto takes = [](const OpDef& op, const Node& node) {
-    return op.find_attr("T")->allowed_types.contains(node.attr<DType>("T"));
+  const auto takes = [](const OpDef* op, const Node& node) {
+    return op != nullptr && op->find_attr("T")->allowed_types.contains(node.attr<DType>("T"));
   };
   const Uses uses(body);
   Replacements replacements(body);
   for (Node* node : graph.nodes()) {
     Node* reader = uses.only_reader(node);
     if (reader == nullptr) continue;
-    if (node->op_name() == "Conv2D" && takes(*biased, *node)) {
+    if (node->op_name() == "Conv2D" && takes(biased, *node)) {
       const bool adds = reader->op_name() == "BiasAdd" || reader->op_name() == "BiasAddV1";
       if (!adds || reader->input(0).node != node || !is_channels_last(*node) || !is_channels_last(*reader)) continue;
       TUTTI_RETURN_IF_ERROR(
           fuse_pair(replacements, *biased, node, reader, {node->input(0), node->input(1), reader->input(1)}));
-    } else if (node->op_name() == "MaxPoolGrad" && takes(*unpooled, *node)) {
+    } else if (node->op_name() == "MaxPoolGrad" && takes(unpooled, *node)) {
       const bool masks = reader->op_name() == "ReluGrad" && reader->input(0).node == node;
       if (!masks || !(reader->input(1) == node->input(0))) continue;
       TUTTI_RETURN_IF_ERROR(

@@ -33,8 +33,9 @@ struct PassOptions {
 Status fold_constants(FunctionBody& body, ConstantEvaluator& evaluator, std::int64_t max_bytes);
 // Keeps one of several stateless nodes with the same op, inputs and attributes.
 Status merge_common_subexpressions(FunctionBody& body);
-// MatMul + BiasAdd (or Add of a vector) + activation becomes _FusedMatMul; chains of element-wise ops
-// become _FusedElementwise.
+// MatMul + BiasAdd (or Add of a vector) + activation becomes _FusedMatMul; Conv2D + BiasAdd _FusedConv2D; another
+// BiasAdd + activation _FusedBiasAdd; the gradients of a MaxPool and the Relu before it _MaxPoolReluGrad; chains of
+// element-wise ops _FusedElementwise.
 Status fuse(FunctionBody& body);
 // The attribute by which inline_functions notes, on stateful nodes, the calls that a node came out of: two nodes of
 // one name that came different ways are two nodes.

@@ -29,6 +29,7 @@ struct ChannelGradSums {
 
 // Loops on float. "rows" have all channels side by side, "planes" are `n` elements of one channel.
 struct BatchNormLoops {
+  // REQUIRES: `to` is new.
   void (*row_moments)(const float* x, std::int64_t rows, std::int64_t channels, float* room, ChannelMoments* to);
   // y = (x - mean) * factor + offset
   void (*normalise_rows)(const float* x, std::int64_t rows, std::int64_t channels, const float* mean,

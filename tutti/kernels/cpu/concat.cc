@@ -14,6 +14,7 @@ namespace {
 
 // From so many bytes a row of an input on, a copy of its own costs little.
 constexpr std::int64_t kWidePiece = 128;
+constexpr std::int64_t kManyRows = 64;
 
 // Row by row, so that the output is written from its beginning to its end.
 void join_rows(KernelContext& ctx, int first, int count, std::int64_t rows, Tensor& out) {
@@ -65,7 +66,9 @@ Status concatenate(KernelContext& ctx, int first, int count, const Tensor& axis_
 
   const std::int64_t outer = elements_before(shape, at);
   const std::int64_t out_row = elements_from(shape, at);
-  if (!is_object(out->dtype()) && static_cast<std::int64_t>(out->bytes()) >= outer * count * kWidePiece) {
+  // Few rows that are long are better cut into pieces for several threads.
+  if (!is_object(out->dtype()) && outer >= kManyRows &&
+      static_cast<std::int64_t>(out->bytes()) >= outer * count * kWidePiece) {
     join_rows(ctx, first, count, outer, *out);
     return {};
   }
@@ -190,8 +193,8 @@ Status split_v(KernelContext& ctx) {
   const int parts = ctx.num_outputs();
   TUTTI_ASSIGN_OR_RETURN(const std::int64_t axis, read_integer(ctx.input(2), "split_dim"));
   TUTTI_ASSIGN_OR_RETURN(const int at, normalise_axis(axis, value.rank()));
-  if (sizes.num_elements() != parts) {
-    return invalid_argument("size_splits has ", sizes.num_elements(), " values, num_split is ", parts);
+  if (sizes.rank() != 1 || sizes.num_elements() != parts) {
+    return invalid_argument("size_splits must be a vector of ", parts, " values, got shape ", sizes.shape());
   }
   const auto size_at = [&](int i) -> std::int64_t {
     return sizes.dtype() == DType::kInt8 ? sizes.data<std::int8_t>()[i] : index_at(sizes.raw(), sizes.dtype(), i);

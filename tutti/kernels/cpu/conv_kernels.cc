@@ -65,8 +65,8 @@ class ForwardKernel : public ConvKernel {
     TUTTI_ASSIGN_OR_RETURN(Shape out_shape,
                            attrs_.image_shape(shape.batch, shape.rows.out, shape.columns.out, shape.out_channels));
     if (biased_ && context.input(2).shape() != Shape{shape.out_channels}) {
-      return invalid_argument(name_, ": bias of shape ", context.input(2).shape(), " does not fit ", shape.out_channels,
-                              " output channels");
+      return invalid_argument("BiasAdd: Must provide as many biases as the last dimension of the input tensor: ",
+                              context.input(2).shape(), " vs. ", out_shape);
     }
     TUTTI_ASSIGN_OR_RETURN(Tensor * out, context.allocate_output(0, out_shape));
     return run(context, shape, input.raw(), filter.raw(), out->raw(), biased_ ? context.input(2).raw() : nullptr);
@@ -125,11 +125,11 @@ class BackpropFilterKernel : public ConvKernel {
   }
 };
 
-template <typename K>
-KernelFactory conv_factory(bool depthwise) {
-  return [depthwise](const KernelInit& init) -> Result<std::unique_ptr<Kernel>> {
+template <typename K, typename... More>
+KernelFactory conv_factory(bool depthwise, More... more) {
+  return [depthwise, more...](const KernelInit& init) -> Result<std::unique_ptr<Kernel>> {
     TUTTI_ASSIGN_OR_RETURN(WindowAttrs attrs, read_window_attrs(init.attrs));
-    return std::unique_ptr<Kernel>(std::make_unique<K>(init, attrs, depthwise));
+    return std::unique_ptr<Kernel>(std::make_unique<K>(init, attrs, depthwise, more...));
   };
 }
 
@@ -181,12 +181,7 @@ Result<ConvShape> conv_shape(std::string_view op, const WindowAttrs& attrs, cons
 }
 
 KernelFactory conv_kernel(bool depthwise) { return conv_factory<ForwardKernel>(depthwise); }
-KernelFactory biased_conv_kernel() {
-  return [](const KernelInit& init) -> Result<std::unique_ptr<Kernel>> {
-    TUTTI_ASSIGN_OR_RETURN(WindowAttrs attrs, read_window_attrs(init.attrs));
-    return std::unique_ptr<Kernel>(std::make_unique<ForwardKernel>(init, attrs, false, true));
-  };
-}
+KernelFactory biased_conv_kernel() { return conv_factory<ForwardKernel>(false, true); }
 KernelFactory conv_backprop_input_kernel(bool depthwise) { return conv_factory<BackpropInputKernel>(depthwise); }
 KernelFactory conv_backprop_filter_kernel(bool depthwise) { return conv_factory<BackpropFilterKernel>(depthwise); }
 

@@ -30,7 +30,7 @@ Status run_unfolded(ConvResult result, const ConvShape& shape, const ConvArrays&
                                            static_cast<T*>(result_of(result, a)), team, allocator);
 }
 
-// Where oneDNN does not: outputs are few there.
+// Where oneDNN does not.
 void add_bias(const ConvShape& s, const ConvArrays& a) {
   const std::int64_t elements = s.output_elements();
   const float* bias = static_cast<const float*>(a.bias);

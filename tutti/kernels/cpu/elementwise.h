@@ -131,11 +131,11 @@ class BinaryFunction {
 void run_elementwise(const BinaryFunction& function, const Tensor& a, const Tensor& b, Tensor& out, Team& team,
                      float param = 0);
 
-// Kernels. Broadcasting; inputs 0 and 1, output 0. Attribute "alpha" (float), where there is one, is the parameter;
-// "incompatible_shape_error" = false makes shapes that do not broadcast an answer instead of an error.
 // Of the op that a fused op applies at its end; none for another name.
 std::optional<UnaryOp> activation_named(std::string_view op);
 
+// Kernels. Broadcasting; inputs 0 and 1, output 0. Attribute "alpha" (float), where there is one, is the parameter;
+// "incompatible_shape_error" = false makes shapes that do not broadcast an answer instead of an error.
 KernelFactory unary_kernel(UnaryOp op);
 KernelFactory unary_kernel(UnaryLoop for_float, UnaryLoop for_double);
 KernelFactory binary_kernel(BinaryOp op);

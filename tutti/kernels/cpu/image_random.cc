@@ -213,10 +213,10 @@ class SampleDistortedBox : public Kernel {
     if (boxes.rank() != 3) {
       return invalid_argument("input boxes must be 3-dimensional [batch, num_boxes, coords]: ", boxes.shape());
     }
+    if (boxes.dim(2) != 4) {
+      return invalid_argument("bounding boxes must have shape [batch, N, 4], got ", boxes.shape());
+    }
     if (boxes.num_elements() > 0) {
-      if (boxes.dim(2) != 4) {
-        return invalid_argument("bounding boxes must have shape [batch, N, 4], got ", boxes.shape());
-      }
       const auto h = static_cast<float>(height), w = static_cast<float>(width);
       for (std::int64_t i = 0; i < boxes.num_elements(); i += 4) {
         const float* box = boxes.data<float>() + i;

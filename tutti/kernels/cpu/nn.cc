@@ -21,11 +21,13 @@ class BiasAddKernel : public Kernel {
     auto format = init.attrs.find("data_format");
     const bool channels_first =
         format != init.attrs.end() && format->second.get<std::string>() && *format->second.get<std::string>() == "NCHW";
-    auto kernel = std::unique_ptr<BiasAddKernel>(new BiasAddKernel(std::string(init.op), add, channels_first));
+    const std::string name(init.op == "_FusedBiasAdd" ? "BiasAdd" : init.op);  // as users know it
+    auto kernel = std::unique_ptr<BiasAddKernel>(new BiasAddKernel(name, add, channels_first));
     if (auto activation = init.attrs.find("activation"); activation != init.attrs.end()) {
       const std::optional<UnaryOp> op = activation_named(*activation->second.get<std::string>());
       if (!op) return invalid_argument(init.op, ": unknown activation ", *activation->second.get<std::string>());
       kernel->activation_ = UnaryFunction::find(*op, dtype);
+      if (!kernel->activation_) return unimplemented(init.op, " of ", dtype_name(dtype), " is not supported");
     }
     return std::unique_ptr<Kernel>(std::move(kernel));
   }

@@ -232,6 +232,9 @@ class MaxPool3dGrad : public Pool3dKernel {
     TUTTI_ASSIGN_OR_RETURN(const Shape pooled, pooled_shape(s));
     TUTTI_RETURN_IF_ERROR(check(ctx.input(1), pooled, "orig_output"));
     TUTTI_RETURN_IF_ERROR(check(ctx.input(2), kBack ? pooled : volumes, "grad"));
+    if (!kBack && volumes.num_elements() == 0) {
+      return invalid_argument(name_, ": received an empty orig_input of shape ", volumes);
+    }
     TUTTI_ASSIGN_OR_RETURN(Tensor * out, ctx.allocate_output(0, kBack ? volumes : pooled));
     TUTTI_ASSIGN_OR_RETURN(const Tensor x, widened(ctx, ctx.input(0), DType::kFloat));
     TUTTI_ASSIGN_OR_RETURN(const Tensor y, widened(ctx, ctx.input(1), DType::kFloat));

@@ -26,7 +26,7 @@ KernelFactory avg_pool_kernel();
 // Inputs orig_input, orig_output, grad and, for the V2 op, ksize and strides. The gradient of a window goes to the
 // first of its largest elements.
 KernelFactory max_pool_grad_kernel();
-// Of orig_input that is the output of a Relu: the gradient before it, which is zero where orig_input is not positive.
+// Likewise, and zero where orig_input is not positive: the gradient before a Relu whose output is orig_input.
 KernelFactory max_pool_relu_grad_kernel();
 // The same inputs, with `grad` of the input's shape: the element of `grad` where each window has its maximum.
 KernelFactory max_pool_grad_grad_kernel();

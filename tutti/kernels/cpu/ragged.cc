@@ -16,7 +16,7 @@ using Splits = std::vector<std::int64_t>;
 
 // Splits that start with 0, do not go back, and end with `values`, or, unless `all` must be in a row, before them.
 Result<Splits> read_splits(const Tensor& tensor, std::int64_t values, bool all) {
-  if (tensor.rank() != 1 || tensor.dim(0) == 0) {
+  if (tensor.num_elements() == 0) {
     return invalid_argument("row splits must be a vector that is not empty, got shape ", tensor.shape());
   }
   Splits splits(static_cast<std::size_t>(tensor.num_elements()));

@@ -16,7 +16,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 // Rows lie anywhere in memory: asking for one this many rows before its turn hides most of the wait. Of long rows the
 // first lines do; the hardware fetches the others.
-constexpr std::int64_t kRowsEarly = 12;
+constexpr std::int64_t kRowsEarly = 24;
 constexpr std::int64_t kBytesEarly = 256;
 
 template <typename T>

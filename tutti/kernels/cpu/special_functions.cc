@@ -176,8 +176,7 @@ double igammac(double a, double x) {
 
 namespace {
 
-// The derivative of igamma(a, x) by a, over gamma_weight(a, x): its series, differentiated term by term. All terms are
-// positive.
+// The derivative of igamma(a, x) by a, over gamma_weight(a, x): its series, differentiated term by term.
 double igamma_slope(double a, double x) {
   double term = 1, sum = 1, harmonic = 0, derivative = 0;
   for (int n = 1; n < kMostTerms && (term > sum * kEpsilon / 64 || n < x); ++n) {
@@ -198,10 +197,16 @@ double igamma_grad_a(double a, double x) {
   return weight == 0 ? 0 : weight * igamma_slope(a, x);
 }
 
-// Where igamma(a, x) stays the same, x moves by -igamma_grad_a over the density, which is gamma_weight(a, x) a / x.
+// Where igamma(a, x) stays the same, x moves by -igamma_grad_a over the density, which is gamma_weight(a, x) a / x. In
+// the upper tail, where nothing would be left of the series' digits, by the derivative of igammac over the density:
+// x (F (log x - digamma(a)) + F'), with F the continued fraction, whose F' is taken from differences.
 double random_gamma_grad(double a, double x) {
-  if (!(a > 0) || !(x >= 0)) return kNan;
-  return x == 0 ? 0 : -x / a * igamma_slope(a, x);
+  if (!(a > 0) || !(x >= 0) || x == kInfinity) return kNan;
+  if (x == 0) return 0;
+  if (x < 1 || x < a + 1) return -x / a * igamma_slope(a, x);
+  const double h = 6e-6 * a;
+  const double slope = (gamma_fraction(a + h, x) - gamma_fraction(a - h, x)) / (2 * h);
+  return x * (gamma_fraction(a, x) * (std::log(x) - digamma(a)) + slope);
 }
 
 double betainc(double a, double b, double x) {

@@ -21,6 +21,9 @@ class TensorScatter : public Kernel {
       return invalid_argument("Indices and updates specified for empty output shape: ", tensor.shape(), ", ",
                               indices.shape(), " and ", updates.shape());
     }
+    if (tensor.num_elements() > 0 && indices.rank() > 0 && indices.dim(indices.rank() - 1) == 0) {
+      return invalid_argument("indices must name at least one dimension in their last, got shape ", indices.shape());
+    }
     TUTTI_ASSIGN_OR_RETURN(Tensor * out, ctx.forward_or_allocate(0, 0, tensor.shape()));
     if (out->raw() != tensor.raw()) copy_elements(tensor.dtype(), out->raw(), tensor.raw(), tensor.num_elements());
     return scatter_slices(indices, updates, combine_ ? &combine_ : nullptr, *out);

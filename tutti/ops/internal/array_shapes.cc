@@ -1,9 +1,11 @@
 #include "tutti/ops/internal/array_shapes.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <vector>
 
+#include "tutti/kernels/cpu/convert.h"
 #include "tutti/kernels/cpu/element.h"
 #include "tutti/kernels/cpu/strided_slice_plan.h"
 
@@ -478,8 +480,28 @@ Status one_hot_shape(ShapeContext& c) {
   return {};
 }
 
+namespace {
+
+// Of floats, as the kernel counts them.
+std::int64_t count_real_steps(const ShapeContext& c) {
+  double bounds[3];
+  for (int i = 0; i < 3; ++i) {
+    const std::optional<Tensor> value = c.constant(i);
+    if (!value || value->num_elements() != 1) return kUnknownDim;
+    cpu::find_convert(value->dtype(), DType::kDouble)(value->raw(), &bounds[i], 1);
+  }
+  const double count = std::ceil(std::abs((bounds[1] - bounds[0]) / bounds[2]));
+  return count < 1e15 ? static_cast<std::int64_t>(count) : kUnknownDim;  // unknown also when it is NaN
+}
+
+}  // namespace
+
 Status range_shape(ShapeContext& c) {
   for (int i = 0; i < 3; ++i) TUTTI_RETURN_IF_ERROR(c.with_rank(i, 0).status());
+  if (is_floating(c.attr<DType>("Tidx"))) {
+    c.set_output(0, PartialShape{count_real_steps(c)});
+    return {};
+  }
   const auto start = constant_int(c, 0);
   const auto limit = constant_int(c, 1);
   const auto delta = constant_int(c, 2);
