@@ -285,7 +285,9 @@ def max_pool_grad(draw, op, types):
     pooled = _pooled(window, image)
     grad = draw.values(types["T"], pooled.shape if op == "MaxPoolGrad" else image.shape)
     attrs = _pool_attrs(window, with_explicit=op == "MaxPoolGrad")
-    return Arguments(attrs, orig_input=image, orig_output=pooled, grad=grad, differentiable=op == "MaxPoolGrad")
+    # Of a wrong orig_output TensorFlow's second derivative is 0 where it finds it nowhere; ours looks for the maximum.
+    return Arguments(attrs, orig_input=image, orig_output=pooled, grad=grad, differentiable=op == "MaxPoolGrad",
+                     spoilable=op == "MaxPoolGrad")
 
 
 @arguments("MaxPoolGradV2", "MaxPoolGradGradV2")

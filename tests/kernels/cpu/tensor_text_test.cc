@@ -30,6 +30,8 @@ TEST(TensorText, Summaries) {
 
 TEST(TensorText, Nested) {
   EXPECT_EQ(nested_text_of(counting({20}), 3), "[0 1 2 ... 17 18 19]");
+  EXPECT_EQ(nested_text_of(counting({0}), 3), "[]");
+  EXPECT_EQ(nested_text_of(Tensor(DType::kBool, {2, 0}), 3), "");
   EXPECT_EQ(nested_text_of(counting({2, 3}), 3), "[[0 1 2]\n [3 4 5]]");
   EXPECT_EQ(nested_text_of(counting({2, 3, 4}), 1),
             "[[[0 ... 3]\n  ...\n  [8 ... 11]]\n\n [[12 ... 15]\n  ...\n  [20 ... 23]]]");

@@ -150,6 +150,7 @@ std::string summary_of(const Tensor& tensor, std::int64_t limit) {
 }
 
 std::string nested_text_of(const Tensor& tensor, std::int64_t at_ends) {
+  if (tensor.dtype() == DType::kBool && tensor.num_elements() == 0) return {};  // as TensorFlow does, of bools alone
   const std::int64_t shown = shown_of(tensor, at_ends);
   if (!has_text(tensor.dtype())) {
     const std::string marks = question_marks(shown, tensor.num_elements());
