@@ -387,7 +387,8 @@ def dynamic_stitch(draw, op, types):
         count = int(np.prod(shape))
         indices.append(index_array(order[:count], "int32").reshape(shape))
         order = order[count:]
-    return Arguments(indices=indices, data=[draw.values(types["T"], s + inner) for s in shapes], fixed=["indices"])
+    return Arguments(indices=indices, data=[draw.values(types["T"], s + inner) for s in shapes], fixed=["indices"],
+                     spoilable=False)
 
 
 def _paddings(draw, rank, dtype, limit=2):

@@ -43,14 +43,15 @@ def _forward_attrs(draw, op, lstm):
 @arguments("LSTMBlockCell")
 def lstm_cell(draw, op, types):
     lstm = _Lstm(draw, types["T"])
-    return Arguments(_forward_attrs(draw, op, lstm), **lstm.parameters(), differentiable=False)
+    return Arguments(_forward_attrs(draw, op, lstm), **lstm.parameters(), differentiable=False,
+                     spoilable=False)  # TensorFlow trusts the peepholes' shapes
 
 
 @arguments("LSTMBlockCellGrad")
 def lstm_cell_grad(draw, op, types):
     lstm = _Lstm(draw, types["T"])
     return Arguments({"use_peephole": lstm.peephole}, **lstm.parameters(),
-                     **lstm.states(["i", "cs", "f", "o", "ci", "co", "cs_grad", "h_grad"]), differentiable=False)
+                     **lstm.states(["i", "cs", "f", "o", "ci", "co", "cs_grad", "h_grad"]), differentiable=False, spoilable=False)
 
 
 @arguments("BlockLSTM", "BlockLSTMV2")

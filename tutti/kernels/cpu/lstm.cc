@@ -20,7 +20,6 @@ using internal::LstmStepGrad;
 
 constexpr int kGates = 4;
 constexpr int kParameters = 8;  // x, cs_prev, h_prev, w, wci, wcf, wco, b
-constexpr int kFirstPeephole = 4;
 constexpr std::array<std::string_view, kParameters> kParameterNames{"x",   "cs_prev", "h_prev", "w",
                                                                     "wci", "wcf",     "wco",    "b"};
 
@@ -75,8 +74,6 @@ class Lstm : public Kernel {
         PartialShape{s.cells},          PartialShape{s.cells},          PartialShape{s.cells},
         PartialShape{columns}};
     for (int i = 1; i < kParameters; ++i) {
-      const bool unused = !s.whole && !peeps_ && i >= kFirstPeephole && i < kFirstPeephole + 3;
-      if (unused) continue;  // TensorFlow's cells take whatever comes then
       TUTTI_RETURN_IF_ERROR(check(kParameterNames[i], context.input(first_ + i), expected[i - 1]));
     }
     const std::array<std::int64_t, 3> all_gates{s.steps, s.batch, columns};
