@@ -3,15 +3,22 @@
 
 #include <sys/resource.h>
 
+#include <algorithm>
+
 namespace tutti::testing {
 
-// Lets this process, and those that it starts, have so many open at once. False: the system does not.
-inline bool allow_files(rlim_t count) {
+// How many connections a test can open that wants so many: fewer where the system allows this process, and those that
+// it starts, fewer files. Some are left for other things.
+inline int allowed_connections(int wanted) {
+  constexpr rlim_t kOthers = 500;
   rlimit files{};
-  if (getrlimit(RLIMIT_NOFILE, &files) != 0) return false;
-  if (files.rlim_cur >= count) return true;
-  files.rlim_cur = count;
-  return files.rlim_max >= count && setrlimit(RLIMIT_NOFILE, &files) == 0;
+  if (getrlimit(RLIMIT_NOFILE, &files) != 0) return 0;
+  const rlim_t needed = static_cast<rlim_t>(wanted) + kOthers;
+  if (files.rlim_cur < needed) {
+    files.rlim_cur = std::min(needed, files.rlim_max);
+    if (setrlimit(RLIMIT_NOFILE, &files) != 0) return 0;
+  }
+  return files.rlim_cur < kOthers ? 0 : static_cast<int>(std::min(needed, files.rlim_cur) - kOthers);
 }
 
 }  // namespace tutti::testing
