@@ -685,6 +685,41 @@ TEST_F(ShmTransportTest, QuickCallsAreHandledBeforeOthers) {
   EXPECT_EQ(handler_.calls, 200);
 }
 
+// Copying a large reply takes long; what the peer says meanwhile, its heartbeats among it, is heard.
+TEST_F(ShmTransportTest, ALargeReplyToAQuickCallDoesNotKeepTheOthersWaiting) {
+  class Large : public CallHandler {
+   public:
+    Large() { append_buffer(large_, heap_allocator().allocate(std::size_t{256} << 20)); }
+    void handle(IncomingCall call, Reply reply) override { reply({}, call.method == "/large" ? large_ : Payload()); }
+
+   private:
+    Payload large_;
+  };
+  Large handler;
+  ShmOptions quick = options("/job:ps/replica:0/task:0");
+  quick.quick = [](std::string_view) { return true; };
+  server_ = ShmTransport::create(quick, &handler).value_or_throw();
+  client_ = ShmTransport::create(options("/job:worker/replica:0/task:1"), nullptr).value_or_throw();
+  channel_ = connect();
+  std::vector<std::string> ended;
+  Mutex mu;
+  const auto start = [&](std::string_view method, std::promise<std::size_t>& size) {
+    channel_->call(method, {}, {}, [&, method](const Status&, const Payload& payload) {
+      {
+        MutexLock lock(mu);
+        ended.emplace_back(method);
+      }
+      size.set_value(payload.size());
+    });
+  };
+  std::promise<std::size_t> large, small;
+  start("/large", large);
+  start("/small", small);
+  EXPECT_EQ(small.get_future().get(), 0u);
+  EXPECT_EQ(large.get_future().get(), std::size_t{256} << 20);
+  EXPECT_EQ(ended, (std::vector<std::string>{"/small", "/large"}));
+}
+
 // Values that were given back quietly come back with the next message, or when there are many.
 TEST_F(ShmTransportTest, SmallValuesAreGivenBackInTime) {
   start();

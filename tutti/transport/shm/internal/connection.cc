@@ -12,6 +12,11 @@ constexpr std::size_t kMaxServings = 1 << 15;
 constexpr std::chrono::milliseconds kReleasesWait{20};
 // How often the ring is emptied before other connections get their turn.
 constexpr int kRoundsBeforeOthers = 4;
+// A reply from which as much is copied does not keep the thread that reads: it would be deaf for the time, and 1 GB
+// takes longer than a lease.
+constexpr std::size_t kCopiedLaterFrom = std::size_t{4} << 20;
+// Whose ring the calling thread reads.
+thread_local const Connection* t_read = nullptr;
 
 // Ring [0] goes from the one that connected to the one that listens.
 Ring ring_to_peer(const Joined& joined) {
@@ -115,7 +120,9 @@ void Connection::pump() {
   do {
     asked = pumping_.load(std::memory_order_acquire);
     const bool hung_up = hung_up_.load(std::memory_order_acquire) || ring_.writer_closed();
+    const Connection* const read_before = std::exchange(t_read, this);
     Status status = is_open() ? drain() : Status();
+    t_read = read_before;
     status.update(is_open() ? sender_.flush() : Status());
     if (status.ok() && hung_up) status = unavailable("it closed the connection or died");
     if (!status.ok()) lose(status);
@@ -371,7 +378,10 @@ void Connection::reply(std::uint64_t id, const Status& status, const Payload& pa
       serving_bytes_ -= serving->bytes;
     }
   }
-  answer(id, status, payload);
+  if (t_read == nullptr || payload.size() < kCopiedLaterFrom || sender_.copied_bytes(payload) < kCopiedLaterFrom) {
+    return answer(id, status, payload);
+  }
+  services_.loop->post([self = shared_from_this(), id, status, payload] { self->answer(id, status, payload); });
 }
 
 void Connection::answer(std::uint64_t id, const Status& status, const Payload& payload) {

@@ -119,6 +119,14 @@ Status MessageSender::release(std::uint64_t loan, std::uint64_t bytes) {
   return enqueue(message, bytes < kReleasedAtOnceFrom ? Kind::kQuiet : Kind::kOwed);
 }
 
+std::size_t MessageSender::copied_bytes(const Payload& payload) const {
+  std::size_t bytes = 0;
+  for (const Payload::Piece& piece : payload.pieces()) {
+    if (!pool_.find(piece.bytes.data(), piece.bytes.size())) bytes += piece.bytes.size();
+  }
+  return bytes;
+}
+
 bool MessageSender::has_unrung() {
   MutexLock lock(mu_);
   return unrung_ > 0;
