@@ -269,11 +269,29 @@ class PoolAllocator : public Allocator {
   const std::shared_ptr<PoolCore> core_;
 };
 
+class MessageAllocator : public Allocator {
+ public:
+  BufferPtr allocate(std::size_t bytes) override {
+    BufferPtr kept = pool_.allocate(bytes);
+    return kept ? kept : heap_allocator().allocate(bytes);
+  }
+  AllocatorStats stats() const override { return pool_.stats(); }
+
+ private:
+  PoolAllocator pool_{std::size_t{2} << 30};
+};
+
 }  // namespace
 
 Allocator& heap_allocator() {
   static HeapAllocator allocator;
   return allocator;
+}
+
+// Never destroyed: buffers may be given back by whatever is destroyed last.
+Allocator& message_allocator() {
+  static MessageAllocator* const allocator = new MessageAllocator;
+  return *allocator;
 }
 
 std::unique_ptr<Allocator> make_pool_allocator(std::size_t limit_bytes) {

@@ -53,4 +53,8 @@ Allocator& heap_allocator();
 // lies unused is freed to stay under it, and when that is not enough, allocate() returns null.
 std::unique_ptr<Allocator> make_pool_allocator(std::size_t limit_bytes = 0);
 
+// For large values that come from other processes, step after step: memory that the system had to map for each would
+// cost more than the copy. Keeps up to 2 GB of what is given back; beyond, as heap_allocator.
+Allocator& message_allocator();
+
 }  // namespace tutti

@@ -1,5 +1,7 @@
 #include "tutti/core/payload.h"
 
+#include <algorithm>
+
 namespace tutti {
 
 void Payload::append(std::string bytes) {
@@ -16,6 +18,18 @@ void Payload::append(std::span<const std::byte> bytes, std::shared_ptr<const voi
 void Payload::append(const Payload& other) {
   size_ += other.size_;
   pieces_.insert(pieces_.end(), other.pieces_.begin(), other.pieces_.end());
+}
+
+Payload Payload::slice(std::size_t begin, std::size_t end) const {
+  Payload part;
+  std::size_t at = 0;  // where the piece begins
+  for (const Piece& piece : pieces_) {
+    const std::size_t from = std::clamp(begin, at, at + piece.bytes.size()) - at;
+    const std::size_t to = std::clamp(end, at, at + piece.bytes.size()) - at;
+    part.append(piece.bytes.subspan(from, to - from), piece.owner, piece.lent);
+    at += piece.bytes.size();
+  }
+  return part;
 }
 
 std::string Payload::flatten() const {

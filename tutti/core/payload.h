@@ -32,6 +32,8 @@ class Payload {
   const std::vector<Piece>& pieces() const { return pieces_; }
   std::size_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
+  // Bytes [begin, end), which share the owners of these. REQUIRES: begin <= end <= size().
+  Payload slice(std::size_t begin, std::size_t end) const;
   // One copy of everything.
   std::string flatten() const;
 

@@ -19,7 +19,7 @@ struct SecurityOptions {
 // What a server gives anybody before it knows more of them. Beyond: kResourceExhausted, with the flag of `tutti server`
 // that sets the limit.
 struct ServerLimits {
-  std::size_t message_bytes = std::size_t{64} << 30;    // of one message; over gRPC never more than 2 GiB
+  std::size_t message_bytes = std::size_t{64} << 30;    // of one message; a request over gRPC never has more than 2 GiB
   std::size_t connection_bytes = std::size_t{4} << 30;  // received and not yet answered, of one connection
   std::size_t step_bytes = std::size_t{4} << 30;        // sent and not yet received, of one step
   int calls_per_connection = 1000;                      // at one time

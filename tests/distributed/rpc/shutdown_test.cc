@@ -127,7 +127,8 @@ TEST(Shutdown, CallsFromDoneAndTheLastChannelInDone) {
 class Storm {
  public:
   explicit Storm(unsigned seed)
-      : random_(seed),
+      : large_(std::string(seed % 4 == 0 ? 20 << 20 : 1, 'l')),
+        random_(seed),
         handler_([this](IncomingCall call, CallHandler::Reply reply) { handle(std::move(call), std::move(reply)); }) {}
 
   void run() {
@@ -162,7 +163,7 @@ class Storm {
 
  private:
   void begin(Channel& channel) {
-    static constexpr const char* kMethods[] = {"/s/Echo", "/s/Echo", "/s/Wait", "/s/Thread"};
+    static constexpr const char* kMethods[] = {"/s/Echo", "/s/Large", "/s/Wait", "/s/Thread"};
     const std::size_t bytes = random_() % 8 == 0 ? 1 << 20 : random_() % 500;
     channel.call(kMethods[random_() % 4], Payload(std::string(bytes, 'x')), {.wait_for_ready = random_() % 4 == 0},
                  [this](const Status&, const Payload&) { ++done_; });
@@ -179,6 +180,8 @@ class Storm {
       const auto token =
           cancellation->register_callback([cancellation, answer] { answer(cancellation->status(), {}); });
       if (token == 0) answer(cancellation->status(), {});
+    } else if (call.method == "/s/Large" && call.request.size() > 400) {
+      answer({}, large_);
     } else if (call.method == "/s/Thread") {
       MutexLock lock(mu_);
       threads_.emplace_back([answer, request = std::move(call.request)] { answer({}, request); });
@@ -187,6 +190,7 @@ class Storm {
     }
   }
 
+  const Payload large_;  // with some seeds it comes in parts
   std::mt19937 random_;
   FunctionHandler handler_;
   std::unique_ptr<GrpcServer> server_;

@@ -22,6 +22,9 @@ constexpr std::uint32_t kDim = 2;
 constexpr std::uint32_t kUnknownRank = 3;
 constexpr std::uint32_t kDimSize = 1;
 
+// From here on memory is worth keeping for the next value.
+constexpr std::size_t kKeptFrom = std::size_t{1} << 20;
+
 // A tensor over a message's memory keeps the whole piece: not for a small part of a large one.
 constexpr std::uint64_t kMaxPieceOverTensor = 16;
 
@@ -231,7 +234,7 @@ Result<Tensor> make_tensor(DType dtype, const Shape& shape) {
   const std::size_t bytes = static_cast<std::size_t>(shape.num_elements()) * dtype_size(dtype);
   if (bytes <= 32) return Tensor(dtype, shape, std::make_shared<InlineBuffer<32>>(bytes));
   if (bytes < kMinSharedBytes) return Tensor(dtype, shape, std::make_shared<InlineBuffer<kMinSharedBytes>>(bytes));
-  return Tensor::create(dtype, shape, heap_allocator());
+  return Tensor::create(dtype, shape, bytes < kKeptFrom ? heap_allocator() : message_allocator());
 }
 
 // Whether a tensor may lie over the message's memory.

@@ -80,17 +80,20 @@ class GrpcClient::Impl {
 
   std::shared_ptr<Channel> channel(const std::string& address, const std::string& task) {
     const SecurityOptions& security = options_.security;
-    std::shared_ptr<grpc::Channel> channel;
+    ChannelState::Dial dial;
     Status broken;
     if (auto credentials = channel_credentials(security, task); credentials.ok()) {
-      channel = grpc::CreateCustomChannel(address, *credentials, channel_arguments(options_.message_bytes));
+      dial = [address, credentials = *credentials, arguments = channel_arguments(options_.message_bytes)] {
+        return grpc::CreateCustomChannel(address, credentials, arguments);
+      };
     } else {
       broken = credentials.status();
     }
     std::unique_ptr<TokenSigner> signer;
     if (!security.join_token.empty()) signer = std::make_unique<TokenSigner>(security.join_token, encrypted(security));
-    auto state = std::make_shared<ChannelState>(state_, std::move(channel), std::move(broken),
-                                                describe_peer(address, task), std::move(signer));
+    auto state =
+        std::make_shared<ChannelState>(state_, std::move(dial), std::move(broken), describe_peer(address, task),
+                                       std::move(signer), options_.message_bytes);
     if (!state_->add(state)) state->close();
     return std::make_shared<GrpcChannel>(std::move(state));
   }

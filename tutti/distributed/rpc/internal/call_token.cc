@@ -30,12 +30,6 @@ std::string to_hex(std::string_view bytes) {
   return text;
 }
 
-std::string random_hex() {
-  unsigned char bytes[kNonceBytes];
-  TUTTI_CHECK(RAND_bytes(bytes, sizeof(bytes)) == 1, "the system has no random bytes");
-  return to_hex({reinterpret_cast<const char*>(bytes), sizeof(bytes)});
-}
-
 bool same_secret(std::string_view a, std::string_view b) {
   return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
 }
@@ -61,6 +55,12 @@ TokenVerifier::Verdict refuse(std::string_view why, std::string challenge = {}) 
 }
 
 }  // namespace
+
+std::string random_hex() {
+  unsigned char bytes[kNonceBytes];
+  TUTTI_CHECK(RAND_bytes(bytes, sizeof(bytes)) == 1, "the system has no random bytes");
+  return to_hex({reinterpret_cast<const char*>(bytes), sizeof(bytes)});
+}
 
 TokenSigner::TokenSigner(std::string token, bool encrypted)
     : token_(std::move(token)), encrypted_(encrypted), session_(random_hex()) {}

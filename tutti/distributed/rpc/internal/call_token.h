@@ -26,6 +26,9 @@
 
 namespace tutti::rpc_internal {
 
+// 16 random bytes, which nobody can guess.
+std::string random_hex();
+
 inline constexpr char kTokenKey[] = "tutti-token";
 inline constexpr char kChallengeKey[] = "tutti-challenge";
 

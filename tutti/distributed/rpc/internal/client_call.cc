@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "tutti/distributed/rpc/internal/answer_parts.h"
 #include "tutti/distributed/rpc/internal/call_failure.h"
 #include "tutti/distributed/rpc/internal/wire.h"
 
@@ -11,6 +12,70 @@ namespace {
 
 // The first without a challenge, the second with it; a third when the server has drawn another one in between.
 constexpr int kMostAttempts = 3;
+// Parts of one answer that are on their way at a time.
+constexpr std::uint64_t kPartsAtATime = 4;
+
+// Takes an answer part by part, in turn over two connections, which two cores serve. Held by the calls for its parts.
+class PartsCall : public std::enable_shared_from_this<PartsCall> {
+ public:
+  PartsCall(std::shared_ptr<ChannelState> channel, std::string name, GatheredAnswer answer, const CallOptions& options,
+            Channel::Done done)
+      : channel_(std::move(channel)),
+        name_(std::move(name)),
+        options_(options),
+        answer_(std::move(answer)),
+        done_(std::move(done)) {}
+
+  // Once.
+  void start() {
+    const std::uint64_t first = std::min(kPartsAtATime, answer_.num_parts());
+    {
+      MutexLock lock(mu_);
+      next_ = open_ = first;
+    }
+    for (std::uint64_t part = 0; part < first; ++part) ask(part);
+  }
+
+ private:
+  void ask(std::uint64_t part) {
+    const auto came = [self = shared_from_this(), part](const Status& status, const Payload& bytes) {
+      self->came(part, status, bytes);
+    };
+    std::make_shared<ClientCall>(channel_, kPartMethod, options_, came, part % 2 != 0)
+        ->start(Payload(part_request(name_, part)));
+  }
+
+  void came(std::uint64_t part, const Status& status, const Payload& bytes) TUTTI_EXCLUDES(mu_) {
+    Status put = status.ok() ? answer_.put(part, bytes) : status;
+    Status ended;
+    std::uint64_t next = 0;
+    bool more = false;
+    {
+      MutexLock lock(mu_);
+      status_.update(std::move(put));
+      more = status_.ok() && next_ < answer_.num_parts();
+      if (more) {
+        next = next_++;
+      } else if (--open_ > 0) {
+        return;
+      }
+      ended = status_;
+    }
+    if (more) return ask(next);
+    done_(ended, ended.ok() ? answer_.answer() : Payload());
+    done_ = nullptr;
+  }
+
+  const std::shared_ptr<ChannelState> channel_;
+  const std::string name_;
+  const CallOptions options_;
+  GatheredAnswer answer_;
+  Channel::Done done_;
+  Mutex mu_;
+  std::uint64_t next_ TUTTI_GUARDED_BY(mu_) = 0;
+  std::uint64_t open_ TUTTI_GUARDED_BY(mu_) = 0;
+  Status status_ TUTTI_GUARDED_BY(mu_);
+};
 
 }  // namespace
 
@@ -55,13 +120,21 @@ void ClientState::call_ended() {
   if (--calls_ == 0) no_calls_.notify_all();
 }
 
-ChannelState::ChannelState(std::shared_ptr<ClientState> client, std::shared_ptr<grpc::Channel> channel, Status broken,
-                           std::string description, std::unique_ptr<TokenSigner> signer)
+ChannelState::ChannelState(std::shared_ptr<ClientState> client, Dial dial, Status broken, std::string description,
+                           std::unique_ptr<TokenSigner> signer, std::size_t message_bytes)
     : client_(std::move(client)),
+      dial_(std::move(dial)),
       broken_(std::move(broken)),
       description_(std::move(description)),
-      stub_(channel ? std::make_unique<grpc::GenericStub>(std::move(channel)) : nullptr),
-      signer_(std::move(signer)) {}
+      stub_(dial_ ? std::make_unique<grpc::GenericStub>(dial_()) : nullptr),
+      signer_(std::move(signer)),
+      message_bytes_(message_bytes) {}
+
+grpc::GenericStub& ChannelState::beside() {
+  MutexLock lock(mu_);
+  if (!beside_) beside_ = std::make_unique<grpc::GenericStub>(dial_());
+  return *beside_;
+}
 
 Status ChannelState::add(const std::shared_ptr<ClientCall>& call) {
   TUTTI_RETURN_IF_ERROR(broken_);
@@ -93,11 +166,12 @@ bool ChannelState::closed() {
 }
 
 ClientCall::ClientCall(std::shared_ptr<ChannelState> channel, std::string_view method, const CallOptions& options,
-                       Channel::Done done)
+                       Channel::Done done, bool beside)
     : channel_(std::move(channel)),
       method_(method),
       deadline_(options.deadline),
       wait_for_ready_(options.wait_for_ready),
+      beside_(beside),
       cancellation_(options.cancellation),
       done_(std::move(done)) {}
 
@@ -130,6 +204,7 @@ void ClientCall::send() {
   auto attempt = std::make_shared<Attempt>();
   if (deadline_) attempt->context.set_deadline(to_grpc_time(*deadline_));
   attempt->context.set_wait_for_ready(wait_for_ready_);
+  attempt->context.AddMetadata(kPartsKey, "1");
   if (TokenSigner* signer = channel_->signer()) attempt->context.AddMetadata(kTokenKey, signer->sign(method_));
   {
     MutexLock lock(mu_);
@@ -139,8 +214,8 @@ void ClientCall::send() {
   }
   ++attempts_;
   pending_ = shared_from_this();
-  attempt->reader =
-      channel_->stub().PrepareUnaryCall(&attempt->context, method_, request_, &channel_->client().queue());
+  grpc::GenericStub& stub = beside_ ? channel_->beside() : channel_->stub();
+  attempt->reader = stub.PrepareUnaryCall(&attempt->context, method_, request_, &channel_->client().queue());
   attempt->reader->StartCall();
   attempt->reader->Finish(&attempt->reply, &attempt->status, as_tag());
 }
@@ -194,19 +269,36 @@ Status ClientCall::outcome() {
   return explain_failure(from_grpc_status(ended), channel_->description(), method_);
 }
 
+std::string ClientCall::kept_as() {
+  const auto& metadata = attempt_->context.GetServerTrailingMetadata();
+  const auto name = metadata.find(kPartsKey);
+  return name == metadata.end() ? std::string() : std::string(name->second.data(), name->second.size());
+}
+
 void ClientCall::finish() {
   const Status status = outcome();
   Payload reply;
+  std::string name;
   if (status.ok()) {
     MutexLock lock(mu_);
     reply = to_payload(attempt_->reply);
     attempt_->reply.Clear();
+    name = kept_as();
   }
   request_.Clear();
   // From here on nobody but this thread knows of the call, and `cancellation_` may go with `done_`.
   if (token_ != 0) cancellation_->deregister(token_);
   channel_->remove(shared_from_this());
-  done_(status, std::move(reply));
+  if (name.empty()) {
+    done_(status, std::move(reply));
+  } else if (Result<GatheredAnswer> answer = GatheredAnswer::create(reply, channel_->message_bytes()); answer.ok()) {
+    CallOptions options;
+    options.deadline = deadline_;
+    options.cancellation = cancellation_;
+    std::make_shared<PartsCall>(channel_, std::move(name), *std::move(answer), options, std::move(done_))->start();
+  } else {
+    done_(answer.status().with_context(str_cat(channel_->description(), ": ", method_)), {});
+  }
   done_ = nullptr;  // with all that it holds, before the client may go
   channel_->client().call_ended();
 }

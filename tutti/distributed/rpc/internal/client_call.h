@@ -6,6 +6,7 @@
 #include <grpcpp/completion_queue.h>
 #include <grpcpp/generic/generic_stub.h>
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -50,8 +51,9 @@ class ClientState {
 // One call of a channel. gRPC's pending operation, the channel's list and the cancellation's callback hold it.
 class ClientCall final : public CompletionTag, public std::enable_shared_from_this<ClientCall> {
  public:
+  // `beside`: over the channel's second connection.
   ClientCall(std::shared_ptr<ChannelState> channel, std::string_view method, const CallOptions& options,
-             Channel::Done done);
+             Channel::Done done, bool beside = false);
   // Once.
   void start(const Payload& request);
   void cancel() TUTTI_EXCLUDES(mu_);
@@ -70,6 +72,8 @@ class ClientCall final : public CompletionTag, public std::enable_shared_from_th
 
   void send();
   bool asked_for_proof();
+  // Of an answer that is to be taken in parts: its name; else empty.
+  std::string kept_as() TUTTI_REQUIRES(mu_);
   void finish();
   Status outcome();
 
@@ -77,6 +81,7 @@ class ClientCall final : public CompletionTag, public std::enable_shared_from_th
   const std::string method_;
   const std::optional<TimePoint> deadline_;
   const bool wait_for_ready_;
+  const bool beside_;
   Cancellation* const cancellation_;
   Channel::Done done_;
   grpc::ByteBuffer request_;
@@ -91,14 +96,21 @@ class ClientCall final : public CompletionTag, public std::enable_shared_from_th
 // What a channel and its calls share, which may outlive it. Thread-safe.
 class ChannelState {
  public:
-  // A null channel fails every call with `broken`.
-  ChannelState(std::shared_ptr<ClientState> client, std::shared_ptr<grpc::Channel> channel, Status broken,
-               std::string description, std::unique_ptr<TokenSigner> signer);
+  // A channel that connects, by itself, when first called.
+  using Dial = std::function<std::shared_ptr<grpc::Channel>()>;
+
+  // A null `dial` fails every call with `broken`.
+  ChannelState(std::shared_ptr<ClientState> client, Dial dial, Status broken, std::string description,
+               std::unique_ptr<TokenSigner> signer, std::size_t message_bytes);
 
   ClientState& client() { return *client_; }
   grpc::GenericStub& stub() { return *stub_; }
+  // The second connection, for what goes beside other things. Made when first asked for.
+  grpc::GenericStub& beside() TUTTI_EXCLUDES(mu_);
   TokenSigner* signer() { return signer_.get(); }
   const std::string& description() const { return description_; }
+  // Of one answer, at most.
+  std::size_t message_bytes() const { return message_bytes_; }
 
   // kCancelled when the channel has closed. A call that was added must be removed.
   Status add(const std::shared_ptr<ClientCall>& call) TUTTI_EXCLUDES(mu_);
@@ -110,11 +122,14 @@ class ChannelState {
 
  private:
   const std::shared_ptr<ClientState> client_;
+  const Dial dial_;
   const Status broken_;
   const std::string description_;
   const std::unique_ptr<grpc::GenericStub> stub_;
   const std::unique_ptr<TokenSigner> signer_;  // null: no token
+  const std::size_t message_bytes_;
   Mutex mu_;
+  std::unique_ptr<grpc::GenericStub> beside_ TUTTI_GUARDED_BY(mu_);  // null: not yet asked for
   bool closed_ TUTTI_GUARDED_BY(mu_) = false;
   std::unordered_set<std::shared_ptr<ClientCall>> calls_ TUTTI_GUARDED_BY(mu_);
 };

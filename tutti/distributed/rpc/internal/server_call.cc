@@ -104,6 +104,7 @@ class ServerCall final : public std::enable_shared_from_this<ServerCall> {
   bool on_gone(bool ok);
   Status admit();
   void handle();
+  void send(const Payload& payload);
   void tell_gone();
 
   const Life life_;
@@ -169,6 +170,10 @@ void ServerCall::handle() {
   auto self = shared_from_this();
   Payload request = to_payload(request_);
   request_.Clear();
+  if (context_.method() == kPartMethod) {
+    Result<Payload> part = server_.take_part(request.flatten(), task_);
+    return part.ok() ? answer({}, *part) : answer(part.status(), {});
+  }
   if (!server_.begin(self)) {
     answer(unavailable("the server is stopping; the call was not handled"), {});
     return;
@@ -185,6 +190,13 @@ void ServerCall::handle() {
 
 void ServerCall::answer(const Status& status, const Payload& payload) {
   answered_.store(true);
+  if (status.ok() && payload.size() >= kPartsFrom && !metadata(context_, kPartsKey).empty()) {
+    const std::string name = server_.kept_.keep(payload, task_, std::chrono::steady_clock::now());
+    if (!name.empty()) {
+      context_.AddTrailingMetadata(kPartsKey, name);
+      return send(outline_of(payload));
+    }
+  }
   Status sent = status;
   if (status.ok() && payload.size() > kMostMessageBytes) {
     sent = resource_exhausted("the answer to ", context_.method(), " has ", payload.size(), " bytes, more than ",
@@ -195,6 +207,10 @@ void ServerCall::answer(const Status& status, const Payload& payload) {
     stream_.Finish(to_grpc_status(sent), finished_.of(shared_from_this()));
     return;
   }
+  send(payload);
+}
+
+void ServerCall::send(const Payload& payload) {
   answer_bytes_ = payload.size();
   server_.limits_.answering(*connection_, answer_bytes_);
   stream_.WriteAndFinish(to_byte_buffer(payload), grpc::WriteOptions(), grpc::Status::OK,
@@ -222,7 +238,8 @@ ServerCalls::ServerCalls(const GrpcServerOptions& options, CallHandler& handler)
       token_(options.security.join_token.empty()
                  ? nullptr
                  : std::make_unique<TokenVerifier>(options.security.join_token, encrypted_)),
-      limits_(options.limits) {}
+      limits_(options.limits),
+      kept_(options.limits.connection_bytes) {}
 
 void ServerCalls::listen(grpc::ServerCompletionQueue& queue) {
   queue_ = &queue;
@@ -230,9 +247,10 @@ void ServerCalls::listen(grpc::ServerCompletionQueue& queue) {
 }
 
 void ServerCalls::listen_for_one() {
+  const bool keeps = !kept_.empty(std::chrono::steady_clock::now());
   {
     MutexLock lock(mu_);
-    if (stopping_) return;
+    if (stopping_ && !keeps) return;
   }
   // A server that was shut down in between hands the call back at once, as not accepted.
   std::make_shared<ServerCall>(*this)->listen();
@@ -250,7 +268,7 @@ void ServerCalls::begin_stop() {
 
 void ServerCalls::wait_answered(TimePoint deadline) {
   MutexLock lock(mu_);
-  while (!handled_.empty()) {
+  while (!handled_.empty() || !kept_.empty(std::chrono::steady_clock::now())) {
     if (!changed_.wait_until(mu_, deadline)) return;
   }
 }
@@ -281,6 +299,13 @@ bool ServerCalls::begin(const std::shared_ptr<ServerCall>& call) {
 void ServerCalls::end(const std::shared_ptr<ServerCall>& call) {
   MutexLock lock(mu_);
   if (handled_.erase(call) > 0 && handled_.empty() && stopping_) changed_.notify_all();
+}
+
+Result<Payload> ServerCalls::take_part(const std::string& request, const std::string& task) {
+  Result<Payload> part = kept_.take(request, task, std::chrono::steady_clock::now());
+  MutexLock lock(mu_);
+  if (stopping_) changed_.notify_all();  // it may have been the last
+  return part;
 }
 
 Result<std::string> ServerCalls::authenticate(grpc::GenericServerContext& context) {

@@ -13,6 +13,7 @@
 #include "tutti/core/clock.h"
 #include "tutti/core/mutex.h"
 #include "tutti/distributed/rpc/grpc_transport.h"
+#include "tutti/distributed/rpc/internal/answer_parts.h"
 #include "tutti/distributed/rpc/internal/call_token.h"
 #include "tutti/distributed/rpc/internal/connection_limits.h"
 
@@ -23,7 +24,8 @@ class ServerCall;
 // What the calls of one server share, and the list of them. Thread-safe.
 //
 // Stopping, so that no call ever touches a queue that was shut down:
-//   1. begin_stop(): calls that come from now on are refused, those being handled are cancelled;
+//   1. begin_stop(): calls that come from now on are refused, but for those that take a kept answer; those being
+//      handled are cancelled;
 //   2. wait_answered(): a while for the answers to go out;
 //   3. the caller shuts the gRPC server down, which fails every operation that is still pending;
 //   4. wait_gone(): until the last call has got back all of its operations and its reply;
@@ -50,6 +52,7 @@ class ServerCalls {
   // False when the server stops: the handler must not see the call.
   bool begin(const std::shared_ptr<ServerCall>& call);
   void end(const std::shared_ptr<ServerCall>& call);
+  Result<Payload> take_part(const std::string& request, const std::string& task);
   // Who calls. Adds what a refusal carries to the context.
   Result<std::string> authenticate(grpc::GenericServerContext& context);
   void log_refusal(const std::string& peer, const Status& why);
@@ -61,6 +64,7 @@ class ServerCalls {
   grpc::ServerCompletionQueue* queue_ = nullptr;  // constant after listen()
   const std::unique_ptr<TokenVerifier> token_;    // null: none is wanted
   ConnectionLimits limits_;
+  KeptAnswers kept_;
 
   Mutex mu_;
   CondVar changed_;

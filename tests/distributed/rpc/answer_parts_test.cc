@@ -1,0 +1,219 @@
+#include "tutti/distributed/rpc/internal/answer_parts.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <random>
+#include <thread>
+
+#include "rpc_fixture.h"
+
+namespace tutti::test::answer_parts_test {
+
+using namespace rpc_internal;
+
+// Pieces of these sizes, no two bytes of which are alike for long.
+Payload answer_of(const std::vector<std::size_t>& sizes) {
+  Payload answer;
+  std::mt19937 random(1);
+  for (const std::size_t size : sizes) {
+    std::string bytes(size, '\0');
+    for (std::size_t i = 0; i < size; i += 97) bytes[i] = static_cast<char>(random());
+    answer.append(std::move(bytes));
+  }
+  return answer;
+}
+
+Payload outline_with(const std::vector<std::uint64_t>& sizes) {
+  return Payload(std::string(reinterpret_cast<const char*>(sizes.data()), sizes.size() * sizeof(sizes[0])));
+}
+
+class KeptAnswersTest : public ::testing::Test {
+ protected:
+  static constexpr std::size_t kBytes = 5 * kPartBytes / 2;
+
+  std::string keep() { return kept_.keep(answer_, "/job:ps", now_); }
+  Result<Payload> take(const std::string& name, std::uint64_t part, const std::string& task = "/job:ps") {
+    return kept_.take(part_request(name, part), task, now_);
+  }
+
+  const Payload answer_ = answer_of({kBytes});
+  KeptAnswers kept_{3 * kBytes};
+  TimePoint now_{};
+};
+
+TEST_F(KeptAnswersTest, GivesEachPartOnce) {
+  const std::string name = keep();
+  std::string all;
+  for (const std::uint64_t part : {0, 1, 2}) {
+    EXPECT_FALSE(kept_.empty(now_));
+    const Result<Payload> bytes = take(name, part);
+    ASSERT_TRUE(bytes.ok()) << bytes.status().to_string();
+    all += bytes->flatten();
+    EXPECT_EQ(take(name, part).status().code(), part < 2 ? Code::kInvalidArgument : Code::kUnavailable);
+  }
+  EXPECT_TRUE(all == answer_.flatten());
+  EXPECT_TRUE(kept_.empty(now_));
+}
+
+TEST_F(KeptAnswersTest, OnlyToTheTaskThatItIsFor) {
+  const std::string name = keep();
+  EXPECT_EQ(take(name, 0, "/job:worker").status().code(), Code::kUnavailable);
+  EXPECT_EQ(take(name + "0", 0).status().code(), Code::kUnavailable);
+  EXPECT_TRUE(take(name, 0).ok());
+}
+
+TEST_F(KeptAnswersTest, WhatNobodyAsksForIsForgotten) {
+  const std::string slow = keep(), left = keep();
+  now_ += kKeptFor - std::chrono::seconds(1);
+  EXPECT_TRUE(take(slow, 0).ok());
+  now_ += std::chrono::seconds(1);
+  EXPECT_EQ(take(left, 0).status().code(), Code::kUnavailable);
+  EXPECT_TRUE(take(slow, 1).ok());
+  now_ += kKeptFor;
+  EXPECT_TRUE(kept_.empty(now_));
+}
+
+TEST_F(KeptAnswersTest, NoMoreThanItsBytes) {
+  const std::string first = keep();
+  EXPECT_NE(keep(), "");
+  EXPECT_NE(keep(), first);
+  EXPECT_EQ(keep(), "");
+  for (const std::uint64_t part : {0, 1, 2}) EXPECT_TRUE(take(first, part).ok());
+  EXPECT_NE(keep(), "");
+  now_ += kKeptFor;
+  EXPECT_NE(keep(), "");
+}
+
+TEST_F(KeptAnswersTest, MalformedRequests) {
+  const std::string name = keep();
+  for (const std::string& request : {std::string(), name, name + " ", name + " x", name + " -1", name + " 3",
+                                     name + " 99999999999999999999", std::string(1 << 20, ' ')}) {
+    EXPECT_EQ(kept_.take(request, "/job:ps", now_).status().code(), Code::kInvalidArgument) << request.substr(0, 60);
+  }
+}
+
+TEST(GatheredAnswer, IsTheAnswerInWhateverOrderItsPartsCome) {
+  for (const std::vector<std::size_t>& sizes :
+       std::vector<std::vector<std::size_t>>{{kPartBytes},
+                                             {1},
+                                             {7, 3 * kPartBytes + 1, 9, 11, kPartBytes - 28, 5},
+                                             {100'000, 70'000, 65'536, 65'535, 1, kPartBytes}}) {
+    const Payload answer = answer_of(sizes);
+    Result<GatheredAnswer> gathered = GatheredAnswer::create(outline_of(answer), answer.size());
+    ASSERT_TRUE(gathered.ok()) << gathered.status().to_string();
+    for (std::uint64_t part = gathered->num_parts(); part-- > 0;) {
+      const std::size_t begin = part * kPartBytes;
+      throw_if_error(gathered->put(part, answer.slice(begin, std::min(begin + kPartBytes, answer.size()))));
+    }
+    EXPECT_TRUE(gathered->answer().flatten() == answer.flatten());
+  }
+}
+
+TEST(GatheredAnswer, LargePiecesLieAsTensorsDo) {
+  const Payload answer = answer_of({5, 1 << 20, 3, 4, 1 << 19});
+  const Payload gathered = GatheredAnswer::create(outline_of(answer), answer.size()).value_or_throw().answer();
+  ASSERT_EQ(gathered.pieces().size(), 4u) << "neighbours that are small are one";
+  for (const int large : {1, 3}) {
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(gathered.pieces()[large].bytes.data()) % kTensorAlignment, 0u);
+  }
+}
+
+TEST(GatheredAnswer, MalformedOutlinesAndParts) {
+  const auto created = [](const Payload& outline) { return GatheredAnswer::create(outline, 1 << 20).status().code(); };
+  EXPECT_EQ(created({}), Code::kInvalidArgument);
+  EXPECT_EQ(created(Payload("seven b")), Code::kInvalidArgument);
+  EXPECT_EQ(created(outline_with({4, 0})), Code::kInvalidArgument);
+  EXPECT_EQ(created(outline_with({UINT64_MAX, UINT64_MAX})), Code::kInvalidArgument);
+  EXPECT_EQ(created(outline_with({1 << 20, 1})), Code::kResourceExhausted);
+  auto gathered = GatheredAnswer::create(outline_with({100}), 100).value_or_throw();
+  EXPECT_EQ(gathered.put(0, Payload(std::string(99, 'x'))).code(), Code::kInvalidArgument);
+  EXPECT_EQ(gathered.put(0, Payload(std::string(101, 'x'))).code(), Code::kInvalidArgument);
+  EXPECT_EQ(gathered.put(1, {}).code(), Code::kInvalidArgument);
+  EXPECT_EQ(gathered.put(UINT64_MAX, {}).code(), Code::kInvalidArgument);
+  EXPECT_TRUE(gathered.put(0, Payload(std::string(100, 'x'))).ok());
+}
+
+// Over the wire.
+
+constexpr std::size_t kLarge = std::size_t{33} << 20;
+
+TEST(AnswerParts, ManyLargeAnswersAtATime) {
+  FunctionHandler handler = echo_handler();
+  auto server = start_server(handler);
+  GrpcClient client({});
+  auto channel = client.channel(address_of(*server));
+  const Payload sent = answer_of({1000, kLarge, 1000});
+  std::vector<PendingAnswer> answers;
+  for (int i = 0; i < 8; ++i) answers.push_back(begin_call(*channel, sent));
+  for (PendingAnswer& pending : answers) {
+    const Answer answer = pending.wait();
+    EXPECT_TRUE(answer.payload.flatten() == sent.flatten()) << answer.status.to_string();
+  }
+}
+
+// gRPC has no message as long.
+TEST(AnswerParts, MoreThan2GiB) {
+  auto block = std::make_shared<std::string>(64 << 20, 'x');
+  Payload sent;
+  for (int i = 0; i < 33; ++i) sent.append(std::as_bytes(std::span(*block)), block);
+  FunctionHandler handler([&](const IncomingCall&, const CallHandler::Reply& reply) { reply({}, sent); });
+  auto server = start_server(handler);
+  GrpcClient client({.message_bytes = std::size_t{4} << 30});
+  auto channel = client.channel(address_of(*server));
+  const Answer answer = call(*channel, {});
+  ASSERT_TRUE(answer.status.ok()) << answer.status.to_string();
+  ASSERT_EQ(answer.payload.size(), sent.size());
+  for (const Payload::Piece& piece : answer.payload.pieces()) EXPECT_TRUE(piece.view() == *block);
+}
+
+TEST(AnswerParts, WhereTooMuchIsKeptItGoesWhole) {
+  FunctionHandler handler = echo_handler();
+  GrpcServerOptions options = local_options();
+  options.limits.connection_bytes = kLarge + (1 << 20);
+  auto server = start_server(handler, options);
+  GrpcClient client({});
+  std::vector<std::shared_ptr<Channel>> channels;
+  std::vector<PendingAnswer> answers;
+  const Payload sent = answer_of({kLarge});
+  for (int i = 0; i < 4; ++i) {
+    channels.push_back(client.channel(address_of(*server)));
+    answers.push_back(begin_call(*channels.back(), sent));
+  }
+  for (PendingAnswer& pending : answers) EXPECT_TRUE(pending.wait().payload.flatten() == sent.flatten());
+}
+
+TEST(AnswerParts, CancellingEndsItInAnyPart) {
+  FunctionHandler handler = echo_handler();
+  auto server = start_server(handler);
+  GrpcClient client({});
+  auto channel = client.channel(address_of(*server));
+  const Payload sent = answer_of({kLarge});
+  for (int ms = 0; ms < 60; ms += 4) {
+    Cancellation cancellation;
+    PendingAnswer answer = begin_call(*channel, sent, {.cancellation = &cancellation});
+    std::this_thread::sleep_for(std::chrono::milliseconds(ms));
+    cancellation.cancel(aborted("enough"));
+    const Status status = answer.wait().status;
+    EXPECT_TRUE(status.ok() || status == aborted("enough")) << status.to_string();
+  }
+  EXPECT_TRUE(call(*channel, sent).status.ok());
+}
+
+TEST(AnswerParts, AServerThatDiesUnderItIsUnavailable) {
+  FunctionHandler handler = echo_handler();
+  GrpcClient client({});
+  const Payload sent = answer_of({kLarge});
+  for (int ms = 0; ms < 60; ms += 4) {
+    auto server = start_server(handler);
+    auto channel = client.channel(address_of(*server));
+    PendingAnswer answer = begin_call(*channel, sent);
+    std::this_thread::sleep_for(std::chrono::milliseconds(ms));
+    server->stop();
+    const Status status = answer.wait().status;
+    EXPECT_TRUE(status.ok() || status.code() == Code::kUnavailable) << status.to_string();
+  }
+}
+
+}  // namespace tutti::test::answer_parts_test

@@ -1,0 +1,88 @@
+// Answers that are taken part by part, several parts at a time: a single large message is read by one thread, then
+// copied by one, and gRPC knows none over 2 GiB.
+//
+//   1. Every call says that its caller can do so: metadata kPartsKey. TensorFlow's clients do not, its servers do not
+//      mind.
+//   2. A server keeps an answer of kPartsFrom bytes or more. Instead of it the caller gets its outline, the sizes of
+//      its pieces, and in the trailing metadata kPartsKey a name for it that nobody can guess.
+//   3. The caller asks for each part with kPartMethod and puts the bytes where they belong as they come.
+//   4. The server lets go of it with the last part, or when nobody has asked for any for kKeptFor.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tutti/core/allocator.h"
+#include "tutti/core/clock.h"
+#include "tutti/core/mutex.h"
+#include "tutti/core/payload.h"
+#include "tutti/core/status.h"
+
+namespace tutti::rpc_internal {
+
+inline constexpr char kPartsKey[] = "tutti-parts";
+inline constexpr char kPartMethod[] = "/tutti.Transport/Part";
+inline constexpr std::size_t kPartsFrom = std::size_t{16} << 20;
+inline constexpr std::size_t kPartBytes = std::size_t{2} << 20;
+inline constexpr std::chrono::seconds kKeptFor{30};
+
+// A request of kPartMethod.
+std::string part_request(std::string_view name, std::uint64_t part);
+
+// What a server keeps. Thread-safe.
+class KeptAnswers {
+ public:
+  explicit KeptAnswers(std::size_t most_bytes) : most_bytes_(most_bytes) {}
+
+  // For `task`. Its name; empty: too much is kept already.
+  std::string keep(const Payload& answer, const std::string& task, TimePoint now);
+  // The part that the request is for, once. kInvalidArgument for what part_request did not make; kUnavailable when the
+  // answer is not kept, no longer or for another task.
+  Result<Payload> take(std::string_view request, const std::string& task, TimePoint now);
+  // Those that nobody asks for are forgotten.
+  bool empty(TimePoint now);
+
+ private:
+  struct Kept {
+    Payload answer;
+    std::string task;
+    std::vector<bool> taken;  // by part
+    std::size_t left;         // parts
+    TimePoint touched;
+  };
+  using Map = std::map<std::string, Kept, std::less<>>;
+  void forget_old(TimePoint now, std::vector<Kept>& dropped) TUTTI_REQUIRES(mu_);
+
+  const std::size_t most_bytes_;
+  Mutex mu_;
+  std::size_t bytes_ TUTTI_GUARDED_BY(mu_) = 0;
+  Map kept_ TUTTI_GUARDED_BY(mu_);
+};
+
+// The sizes of an answer's pieces, neighbours that are small as one.
+Payload outline_of(const Payload& answer);
+
+// An answer that its caller puts together. Large pieces get memory of their own, aligned as a tensor's.
+class GatheredAnswer {
+ public:
+  // kInvalidArgument for what outline_of did not make; kResourceExhausted for more than `most_bytes`, or than there
+  // are.
+  static Result<GatheredAnswer> create(const Payload& outline, std::size_t most_bytes);
+
+  std::uint64_t num_parts() const { return (bytes_ + kPartBytes - 1) / kPartBytes; }
+  // Different parts may be put at the same time. kInvalidArgument for a part of another size.
+  Status put(std::uint64_t part, const Payload& bytes);
+  // REQUIRES: all parts were put.
+  Payload answer() const;
+
+ private:
+  std::vector<BufferPtr> pieces_;
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace tutti::rpc_internal
