@@ -54,7 +54,8 @@ void add_limit_flags(CLI::App& command, ServerFlags& flags) {
   const auto bytes = [&command](const char* name, std::size_t& limit, const char* help) {
     command.add_option(name, limit, help)->transform(CLI::AsSizeValue(false))->check(CLI::PositiveNumber);
   };
-  bytes("--max-message-bytes", limits.message_bytes, "Of one message: 1000000, 512MB; over gRPC never more than 2GB");
+  bytes("--max-message-bytes", limits.message_bytes,
+        "Of one message: 1000000, 512MB; a request over gRPC never has more than 2GB");
   bytes("--max-connection-bytes", limits.connection_bytes, "Of one connection's requests that are not yet answered");
   bytes("--max-step-bytes", limits.step_bytes, "Of one step's values that were sent and not yet received");
   command.add_option("--max-calls", limits.calls_per_connection, "Calls of one connection at a time")

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <optional>
 #include <sstream>
 
@@ -15,11 +16,17 @@
 namespace tutti {
 namespace {
 
-// Entries of a directory that may go while they are counted.
-int count_entries(const std::string& directory) {
+// Of a directory that may go meanwhile, with its entries.
+void for_each_entry(const std::string& directory, const std::function<void(const std::filesystem::path&)>& use) {
   std::error_code error;
+  for (std::filesystem::directory_iterator at(directory, error), end; !error && at != end; at.increment(error)) {
+    use(at->path());
+  }
+}
+
+int count_entries(const std::string& directory) {
   int count = 0;
-  for (std::filesystem::directory_iterator at(directory, error), end; !error && at != end; at.increment(error)) ++count;
+  for_each_entry(directory, [&](const std::filesystem::path&) { ++count; });
   return count;
 }
 
@@ -122,7 +129,10 @@ ConnectOptions within(std::chrono::milliseconds limit) {
 }
 
 std::string ProcessCounts::to_string() const {
-  return str_cat(threads, " threads, ", files, " files, ", mappings, " mappings, ", resident_bytes >> 20, " MiB");
+  std::string names;
+  for (const auto& [name, count] : threads_by_name) names += str_cat(names.empty() ? "" : ", ", count, " ", name);
+  return str_cat(threads, " threads (", names, "), ", files, " files, ", mappings, " mappings, ", resident_bytes >> 20,
+                 " MiB");
 }
 
 ProcessCounts process_counts(pid_t process) {
@@ -130,10 +140,17 @@ ProcessCounts process_counts(pid_t process) {
   std::int64_t total = 0;
   std::int64_t resident = 0;
   std::ifstream(directory + "statm") >> total >> resident;
-  return {.threads = count_entries(directory + "task"),
-          .files = count_entries(directory + "fd"),
-          .mappings = count_lines(directory + "maps"),
-          .resident_bytes = resident * sysconf(_SC_PAGESIZE)};
+  ProcessCounts counts{.files = count_entries(directory + "fd"),
+                       .mappings = count_lines(directory + "maps"),
+                       .resident_bytes = resident * sysconf(_SC_PAGESIZE)};
+  for_each_entry(directory + "task", [&](const std::filesystem::path& thread) {
+    std::string name;
+    std::ifstream in(thread / "comm");
+    std::getline(in, name);
+    ++counts.threads;
+    ++counts.threads_by_name[name];
+  });
+  return counts;
 }
 
 std::set<std::string> abstract_sockets(pid_t process) { return abstract_sockets_of(socket_numbers(process)); }

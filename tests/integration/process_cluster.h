@@ -49,6 +49,7 @@ ConnectOptions within(std::chrono::milliseconds limit = std::chrono::seconds(60)
 // What a process holds of the system.
 struct ProcessCounts {
   int threads = 0;
+  std::map<std::string, int> threads_by_name;
   int files = 0;
   int mappings = 0;
   std::int64_t resident_bytes = 0;

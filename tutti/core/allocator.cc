@@ -201,6 +201,7 @@ class PoolCore {
       if (limit_bytes_ != 0) {
         const std::int64_t room =
             static_cast<std::int64_t>(std::min(limit_bytes_, 2 * size_classes::kMaxBytes)) - bytes;
+        if (stats_.bytes_in_use > room) return nullptr;  // trimming would not help
         if (stats_.bytes_reserved > room) trim_to(room);
         if (stats_.bytes_reserved > room) return nullptr;
       }

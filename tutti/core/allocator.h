@@ -54,7 +54,7 @@ Allocator& heap_allocator();
 std::unique_ptr<Allocator> make_pool_allocator(std::size_t limit_bytes = 0);
 
 // For large values that come from other processes, step after step: memory that the system had to map for each would
-// cost more than the copy. Keeps up to 2 GB of what is given back; beyond, as heap_allocator.
+// cost more than the copy. A pool of 2 GB, lent and kept together; beyond, as heap_allocator.
 Allocator& message_allocator();
 
 }  // namespace tutti

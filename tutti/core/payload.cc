@@ -24,10 +24,13 @@ Payload Payload::slice(std::size_t begin, std::size_t end) const {
   Payload part;
   std::size_t at = 0;  // where the piece begins
   for (const Piece& piece : pieces_) {
-    const std::size_t from = std::clamp(begin, at, at + piece.bytes.size()) - at;
-    const std::size_t to = std::clamp(end, at, at + piece.bytes.size()) - at;
-    part.append(piece.bytes.subspan(from, to - from), piece.owner, piece.lent);
-    at += piece.bytes.size();
+    if (at >= end) break;
+    const std::size_t next = at + piece.bytes.size();
+    if (next > begin) {
+      const std::size_t from = std::max(begin, at) - at;
+      part.append(piece.bytes.subspan(from, std::min(end, next) - at - from), piece.owner, piece.lent);
+    }
+    at = next;
   }
   return part;
 }

@@ -20,6 +20,8 @@ using internal::RetryingCall;
 
 // A step's timeout is the master's to keep, since it knows who is late; the call itself ends so much later.
 constexpr std::chrono::milliseconds kGrace(500);
+// A master that is not there cannot keep the limit of its being waited for.
+constexpr std::chrono::milliseconds kConnectGrace(200);
 constexpr std::chrono::seconds kCloseTimeout(10);
 
 Status closed_error() { return cancelled("Session::Close: the session is closed"); }
@@ -249,6 +251,7 @@ Status RemoteSession::create() {
       true, own ? options_.create_timeout : options_.config.operation_timeout,
       [this](CallOptions options, ReplyDone<CreateSessionReply> done) {
         options.wait_for_ready = options_.wait_for_ready;
+        if (options.deadline) *options.deadline -= kGrace - kConnectGrace;
         master_->create_session({.graph_def = {},
                                  .config = options_.config,
                                  .target = options_.target,

@@ -19,7 +19,8 @@ class AskedValues : public std::enable_shared_from_this<AskedValues> {
  public:
   using Done = ReplyDone<RecvTensorsReply>;
 
-  // A message of gRPC ends at 2 GiB: what is there beyond half of that comes with the next answer.
+  // A message of gRPC ends at 2 GiB, and it is not known here how the answer goes: what is there beyond half of that
+  // comes with the next answer.
   static constexpr std::size_t kMostAnswerBytes = std::size_t{1} << 30;
 
   // More than `limit_bytes` that wait to be asked for are an error, as in a step's table. `unhurried`: values, by

@@ -34,7 +34,7 @@ class GrpcServer {
   static Result<std::unique_ptr<GrpcServer>> start(const GrpcServerOptions& options, CallHandler& handler);
   ~GrpcServer();  // as stop()
   int port() const;
-  // Takes no more calls, cancels those that are being handled, waits for their replies and joins the threads.
+  // Handles no more calls, cancels those that are being handled, waits for their replies and joins the threads.
   // Idempotent. Not from a handler or a reply.
   void stop();
 

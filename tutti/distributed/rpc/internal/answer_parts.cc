@@ -13,51 +13,64 @@ namespace {
 // Smaller pieces are the fields around tensors, or small tensors.
 constexpr std::size_t kOwnPieceFrom = std::size_t{64} << 10;
 
+constexpr std::string_view kDrop = " drop";
+constexpr std::size_t kMostRequestBytes = 100;
+
 std::size_t parts_of(std::size_t bytes) { return (bytes + kPartBytes - 1) / kPartBytes; }
 
 }  // namespace
 
 std::string part_request(std::string_view name, std::uint64_t part) { return str_cat(name, " ", part); }
+std::string drop_request(std::string_view name) { return str_cat(name, kDrop); }
 
 std::string KeptAnswers::keep(const Payload& answer, const std::string& task, TimePoint now) {
   std::vector<Kept> dropped;  // without the lock
   MutexLock lock(mu_);
   forget_old(now, dropped);
-  if (answer.size() > most_bytes_ - bytes_) return {};
+  if (answer.size() <= most_whole_ && bytes_ + answer.size() > most_bytes_) return {};
   std::string name = random_hex();
   const std::size_t parts = parts_of(answer.size());
-  kept_.emplace(name, Kept{answer, task, std::vector<bool>(parts), parts, now});
+  kept_.emplace(name, Kept{std::make_shared<const Payload>(answer), task, std::vector<bool>(parts), parts, now});
   bytes_ += answer.size();
   return name;
 }
 
 Result<Payload> KeptAnswers::take(std::string_view request, const std::string& task, TimePoint now) {
   const std::size_t space = request.find(' ');
-  std::int64_t part = -1;
-  if (space == request.npos || !parse_int64(request.substr(space + 1), &part)) {
-    return invalid_argument("a request for part of an answer that has no part: '", printable(request, 100), "'");
+  const bool drops = space != request.npos && request.substr(space) == kDrop;
+  std::int64_t part = 0;
+  if (space == request.npos || request.size() > kMostRequestBytes ||
+      (!drops && !parse_int64(request.substr(space + 1), &part))) {
+    return invalid_argument("a request for no part of an answer: '", printable(request, kMostRequestBytes), "'");
   }
+  std::shared_ptr<const Payload> answer;
   std::vector<Kept> dropped;
-  MutexLock lock(mu_);
-  forget_old(now, dropped);
-  const auto found = kept_.find(request.substr(0, space));
-  if (found == kept_.end() || found->second.task != task) {
-    return unavailable("the answer is not kept any more: it was taken, or nobody has asked for it in time");
+  {
+    MutexLock lock(mu_);
+    forget_old(now, dropped);
+    const auto found = kept_.find(request.substr(0, space));
+    if (found == kept_.end() || found->second.task != task) {
+      return unavailable("the answer is not kept: the server was restarted, or nobody has asked for it in time");
+    }
+    Kept& kept = found->second;
+    if (part < 0 || static_cast<std::size_t>(part) >= kept.given.size()) {
+      return invalid_argument("part ", part, " of an answer of ", kept.given.size(), " parts");
+    }
+    answer = kept.answer;
+    kept.touched = now;
+    if (!kept.given[part]) --kept.left;
+    kept.given[part] = true;
+    if (drops || kept.left == 0) dropped.push_back(remove(found));
   }
-  Kept& kept = found->second;
-  if (part < 0 || static_cast<std::size_t>(part) >= kept.taken.size() || kept.taken[part]) {
-    return invalid_argument("part ", part, " of an answer of ", kept.taken.size(), " parts, or taken before");
-  }
+  if (drops) return Payload();
   const std::size_t begin = static_cast<std::size_t>(part) * kPartBytes;
-  Payload bytes = kept.answer.slice(begin, std::min(begin + kPartBytes, kept.answer.size()));
-  kept.taken[part] = true;
-  kept.touched = now;
-  if (--kept.left == 0) {
-    bytes_ -= kept.answer.size();
-    dropped.push_back(std::move(kept));
-    kept_.erase(found);
-  }
-  return bytes;
+  return answer->slice(begin, std::min(begin + kPartBytes, answer->size()));
+}
+
+void KeptAnswers::drop(std::string_view name) {
+  Kept dropped;
+  MutexLock lock(mu_);
+  if (const auto found = kept_.find(name); found != kept_.end()) dropped = remove(found);
 }
 
 bool KeptAnswers::empty(TimePoint now) {
@@ -67,15 +80,24 @@ bool KeptAnswers::empty(TimePoint now) {
   return kept_.empty();
 }
 
+void KeptAnswers::clear() {
+  Map dropped;
+  MutexLock lock(mu_);
+  dropped.swap(kept_);
+  bytes_ = 0;
+}
+
+KeptAnswers::Kept KeptAnswers::remove(Map::iterator at) {
+  Kept removed = std::move(at->second);
+  bytes_ -= removed.answer->size();
+  kept_.erase(at);
+  return removed;
+}
+
 void KeptAnswers::forget_old(TimePoint now, std::vector<Kept>& dropped) {
   for (auto it = kept_.begin(); it != kept_.end();) {
-    if (now < it->second.touched + kKeptFor) {
-      ++it;
-      continue;
-    }
-    bytes_ -= it->second.answer.size();
-    dropped.push_back(std::move(it->second));
-    it = kept_.erase(it);
+    const auto at = it++;
+    if (now >= at->second.touched + kKeptFor) dropped.push_back(remove(at));
   }
 }
 
@@ -102,8 +124,12 @@ Result<GatheredAnswer> GatheredAnswer::create(const Payload& outline, std::size_
   }
   std::memcpy(sizes.data(), raw.data(), raw.size());
   GatheredAnswer gathered;
+  bool small = false;  // the piece before
   for (const std::uint64_t bytes : sizes) {
-    if (bytes == 0 || bytes > SIZE_MAX - gathered.bytes_) return invalid_argument("an outline with a piece of ", bytes);
+    const bool joins = std::exchange(small, bytes < kOwnPieceFrom) && small;
+    if (bytes == 0 || joins || bytes > SIZE_MAX - gathered.bytes_) {
+      return invalid_argument("an outline of an answer with a piece of ", bytes, " bytes");
+    }
     gathered.bytes_ += bytes;
   }
   if (gathered.bytes_ > most_bytes) {
@@ -117,6 +143,8 @@ Result<GatheredAnswer> GatheredAnswer::create(const Payload& outline, std::size_
   }
   return gathered;
 }
+
+std::uint64_t GatheredAnswer::num_parts() const { return parts_of(bytes_); }
 
 Status GatheredAnswer::put(std::uint64_t part, const Payload& bytes) {
   std::size_t to = part * kPartBytes;  // in the answer

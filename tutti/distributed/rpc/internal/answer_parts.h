@@ -6,13 +6,15 @@
 //   2. A server keeps an answer of kPartsFrom bytes or more. Instead of it the caller gets its outline, the sizes of
 //      its pieces, and in the trailing metadata kPartsKey a name for it that nobody can guess.
 //   3. The caller asks for each part with kPartMethod and puts the bytes where they belong as they come.
-//   4. The server lets go of it with the last part, or when nobody has asked for any for kKeptFor.
+//   4. The server lets go of it when all parts were given, when the caller says that it gave up, or with the first call
+//      of anybody after nobody had asked for a part for kKeptFor. Until then a part may be asked for again.
 #pragma once
 
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,34 +33,41 @@ inline constexpr std::size_t kPartsFrom = std::size_t{16} << 20;
 inline constexpr std::size_t kPartBytes = std::size_t{2} << 20;
 inline constexpr std::chrono::seconds kKeptFor{30};
 
-// A request of kPartMethod.
+// A request of kPartMethod, and the one that says that no part is wanted any more.
 std::string part_request(std::string_view name, std::uint64_t part);
+std::string drop_request(std::string_view name);
 
 // What a server keeps. Thread-safe.
 class KeptAnswers {
  public:
-  explicit KeptAnswers(std::size_t most_bytes) : most_bytes_(most_bytes) {}
+  // Answers of no more than `most_whole`, which could be sent otherwise, are kept up to `most_bytes` together.
+  KeptAnswers(std::size_t most_bytes, std::size_t most_whole) : most_bytes_(most_bytes), most_whole_(most_whole) {}
 
   // For `task`. Its name; empty: too much is kept already.
   std::string keep(const Payload& answer, const std::string& task, TimePoint now);
-  // The part that the request is for, once. kInvalidArgument for what part_request did not make; kUnavailable when the
-  // answer is not kept, no longer or for another task.
+  // What the request asks for; nothing for a drop_request. kInvalidArgument for what neither function has made;
+  // kUnavailable when the answer is not kept, no longer or for another task.
   Result<Payload> take(std::string_view request, const std::string& task, TimePoint now);
+  void drop(std::string_view name);
   // Those that nobody asks for are forgotten.
   bool empty(TimePoint now);
+  void clear();
 
  private:
   struct Kept {
-    Payload answer;
+    std::shared_ptr<const Payload> answer;
     std::string task;
-    std::vector<bool> taken;  // by part
+    std::vector<bool> given;  // by part
     std::size_t left;         // parts
     TimePoint touched;
   };
   using Map = std::map<std::string, Kept, std::less<>>;
+  // The values are to be dropped without the lock.
+  Kept remove(Map::iterator at) TUTTI_REQUIRES(mu_);
   void forget_old(TimePoint now, std::vector<Kept>& dropped) TUTTI_REQUIRES(mu_);
 
   const std::size_t most_bytes_;
+  const std::size_t most_whole_;
   Mutex mu_;
   std::size_t bytes_ TUTTI_GUARDED_BY(mu_) = 0;
   Map kept_ TUTTI_GUARDED_BY(mu_);
@@ -74,7 +83,7 @@ class GatheredAnswer {
   // are.
   static Result<GatheredAnswer> create(const Payload& outline, std::size_t most_bytes);
 
-  std::uint64_t num_parts() const { return (bytes_ + kPartBytes - 1) / kPartBytes; }
+  std::uint64_t num_parts() const;
   // Different parts may be put at the same time. kInvalidArgument for a part of another size.
   Status put(std::uint64_t part, const Payload& bytes);
   // REQUIRES: all parts were put.

@@ -1,6 +1,7 @@
 #include "tutti/distributed/rpc/internal/client_call.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "tutti/distributed/rpc/internal/answer_parts.h"
@@ -14,63 +15,104 @@ namespace {
 constexpr int kMostAttempts = 3;
 // Parts of one answer that are on their way at a time.
 constexpr std::uint64_t kPartsAtATime = 4;
+constexpr std::chrono::seconds kDropTimeout(5);
 
 // Takes an answer part by part, in turn over two connections, which two cores serve. Held by the calls for its parts.
 class PartsCall : public std::enable_shared_from_this<PartsCall> {
  public:
-  PartsCall(std::shared_ptr<ChannelState> channel, std::string name, GatheredAnswer answer, const CallOptions& options,
-            Channel::Done done)
+  // `options` of the call that `method` was called by.
+  PartsCall(std::shared_ptr<ChannelState> channel, std::string method, const CallOptions& options, std::string name,
+            GatheredAnswer answer, Channel::Done done)
       : channel_(std::move(channel)),
+        method_(std::move(method)),
+        deadline_(options.deadline),
+        caller_(options.cancellation),
         name_(std::move(name)),
-        options_(options),
         answer_(std::move(answer)),
         done_(std::move(done)) {}
 
   // Once.
   void start() {
+    if (caller_ != nullptr) {
+      token_ = caller_->register_callback([self = shared_from_this()] { self->cancellation_.cancel(self->why()); });
+      if (token_ == 0) cancellation_.cancel(why());
+    }
     const std::uint64_t first = std::min(kPartsAtATime, answer_.num_parts());
     {
       MutexLock lock(mu_);
       next_ = open_ = first;
     }
-    for (std::uint64_t part = 0; part < first; ++part) ask(part);
+    for (std::uint64_t part = 0; part < first; ++part) ask(part, part % 2 != 0);
   }
 
  private:
-  void ask(std::uint64_t part) {
-    const auto came = [self = shared_from_this(), part](const Status& status, const Payload& bytes) {
+  Status why() const { return caller_->status(); }
+
+  void ask(std::uint64_t part, bool beside) {
+    CallOptions options;
+    options.deadline = deadline_;
+    options.cancellation = &cancellation_;
+    const auto came = [self = shared_from_this(), part, beside](const Status& status, const Payload& bytes) {
+      // The second connection may fail by itself.
+      if (beside && status.code() == Code::kUnavailable) return self->ask(part, false);
       self->came(part, status, bytes);
     };
-    std::make_shared<ClientCall>(channel_, kPartMethod, options_, came, part % 2 != 0)
+    std::make_shared<ClientCall>(channel_, kPartMethod, options, came, beside)
         ->start(Payload(part_request(name_, part)));
   }
 
   void came(std::uint64_t part, const Status& status, const Payload& bytes) TUTTI_EXCLUDES(mu_) {
     Status put = status.ok() ? answer_.put(part, bytes) : status;
-    Status ended;
     std::uint64_t next = 0;
     bool more = false;
+    bool last = false;
     {
       MutexLock lock(mu_);
-      status_.update(std::move(put));
+      status_.update(put);
       more = status_.ok() && next_ < answer_.num_parts();
-      if (more) {
-        next = next_++;
-      } else if (--open_ > 0) {
-        return;
-      }
-      ended = status_;
+      if (more) next = next_++;
+      if (!more) last = --open_ == 0;
     }
-    if (more) return ask(next);
-    done_(ended, ended.ok() ? answer_.answer() : Payload());
+    if (!put.ok()) cancellation_.cancel(std::move(put));  // nobody needs the others
+    if (more) ask(next, next % 2 != 0);
+    if (last) end();
+  }
+
+  void end() TUTTI_EXCLUDES(mu_) {
+    // From here on `caller_` may go with `done_`.
+    if (token_ != 0) caller_->deregister(token_);
+    const Status status = outcome();
+    if (!status.ok() && !channel_->closed()) {
+      CallOptions options;
+      options.deadline = std::chrono::steady_clock::now() + kDropTimeout;
+      std::make_shared<ClientCall>(channel_, kPartMethod, options, [](const Status&, const Payload&) {
+      })->start(Payload(drop_request(name_)));
+    }
+    done_(status, status.ok() ? answer_.answer() : Payload());
     done_ = nullptr;
   }
 
+  // The call itself was answered: its effect is there, whatever became of the parts.
+  Status outcome() TUTTI_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    if (status_.ok()) return {};
+    if (caller_ != nullptr && caller_->cancelled()) return caller_->status();
+    if (channel_->closed()) return channel_->closed_status();
+    // A server that stops cancels what it still sends.
+    const Code code = status_.code() == Code::kCancelled ? Code::kUnavailable : status_.code();
+    return Status(code, status_.message())
+        .with_context(str_cat(channel_->description(), ": the answer to ", method_, " was lost"));
+  }
+
   const std::shared_ptr<ChannelState> channel_;
+  const std::string method_;
+  const std::optional<TimePoint> deadline_;
+  Cancellation* const caller_;  // null: none
   const std::string name_;
-  const CallOptions options_;
   GatheredAnswer answer_;
   Channel::Done done_;
+  Cancellation::Token token_ = 0;
+  Cancellation cancellation_;  // of the calls for parts
   Mutex mu_;
   std::uint64_t next_ TUTTI_GUARDED_BY(mu_) = 0;
   std::uint64_t open_ TUTTI_GUARDED_BY(mu_) = 0;
@@ -204,7 +246,7 @@ void ClientCall::send() {
   auto attempt = std::make_shared<Attempt>();
   if (deadline_) attempt->context.set_deadline(to_grpc_time(*deadline_));
   attempt->context.set_wait_for_ready(wait_for_ready_);
-  attempt->context.AddMetadata(kPartsKey, "1");
+  if (method_ != kPartMethod) attempt->context.AddMetadata(kPartsKey, "1");
   if (TokenSigner* signer = channel_->signer()) attempt->context.AddMetadata(kTokenKey, signer->sign(method_));
   {
     MutexLock lock(mu_);
@@ -271,7 +313,7 @@ Status ClientCall::outcome() {
 
 std::string ClientCall::kept_as() {
   const auto& metadata = attempt_->context.GetServerTrailingMetadata();
-  const auto name = metadata.find(kPartsKey);
+  const auto name = method_ == kPartMethod ? metadata.end() : metadata.find(kPartsKey);
   return name == metadata.end() ? std::string() : std::string(name->second.data(), name->second.size());
 }
 
@@ -286,7 +328,7 @@ void ClientCall::finish() {
     name = kept_as();
   }
   request_.Clear();
-  // From here on nobody but this thread knows of the call, and `cancellation_` may go with `done_`.
+  // From here on nobody but this thread knows of the call. With `done_` goes `cancellation_`.
   if (token_ != 0) cancellation_->deregister(token_);
   channel_->remove(shared_from_this());
   if (name.empty()) {
@@ -295,7 +337,8 @@ void ClientCall::finish() {
     CallOptions options;
     options.deadline = deadline_;
     options.cancellation = cancellation_;
-    std::make_shared<PartsCall>(channel_, std::move(name), *std::move(answer), options, std::move(done_))->start();
+    std::make_shared<PartsCall>(channel_, method_, options, std::move(name), *std::move(answer), std::move(done_))
+        ->start();
   } else {
     done_(answer.status().with_context(str_cat(channel_->description(), ": ", method_)), {});
   }

@@ -118,6 +118,7 @@ class ServerCall final : public std::enable_shared_from_this<ServerCall> {
   grpc::ByteBuffer request_;
   std::size_t request_bytes_ = 0;
   std::size_t answer_bytes_ = 0;
+  std::string kept_as_;  // of an answer that goes in parts
   // Only spares a cancellation that nobody listens to any more; protects nothing.
   std::atomic<bool> answered_{false};
   Step accepted_{&ServerCall::on_accepted};
@@ -171,8 +172,10 @@ void ServerCall::handle() {
   Payload request = to_payload(request_);
   request_.Clear();
   if (context_.method() == kPartMethod) {
-    Result<Payload> part = server_.take_part(request.flatten(), task_);
-    return part.ok() ? answer({}, *part) : answer(part.status(), {});
+    server_.begin_part(self);
+    const Result<Payload> part = server_.kept_.take(request.flatten(), task_, std::chrono::steady_clock::now());
+    answer(part.status(), part.ok() ? *part : Payload());
+    return;
   }
   if (!server_.begin(self)) {
     answer(unavailable("the server is stopping; the call was not handled"), {});
@@ -191,9 +194,9 @@ void ServerCall::handle() {
 void ServerCall::answer(const Status& status, const Payload& payload) {
   answered_.store(true);
   if (status.ok() && payload.size() >= kPartsFrom && !metadata(context_, kPartsKey).empty()) {
-    const std::string name = server_.kept_.keep(payload, task_, std::chrono::steady_clock::now());
-    if (!name.empty()) {
-      context_.AddTrailingMetadata(kPartsKey, name);
+    kept_as_ = server_.kept_.keep(payload, task_, std::chrono::steady_clock::now());
+    if (!kept_as_.empty()) {
+      context_.AddTrailingMetadata(kPartsKey, kept_as_);
       return send(outline_of(payload));
     }
   }
@@ -217,7 +220,8 @@ void ServerCall::send(const Payload& payload) {
                          finished_.of(shared_from_this()));
 }
 
-bool ServerCall::on_finished(bool) {
+bool ServerCall::on_finished(bool ok) {
+  if (!ok && !kept_as_.empty()) server_.kept_.drop(kept_as_);
   if (connection_ != nullptr) server_.limits_.leave(*connection_, request_bytes_, answer_bytes_);
   server_.end(shared_from_this());
   return false;
@@ -239,7 +243,7 @@ ServerCalls::ServerCalls(const GrpcServerOptions& options, CallHandler& handler)
                  ? nullptr
                  : std::make_unique<TokenVerifier>(options.security.join_token, encrypted_)),
       limits_(options.limits),
-      kept_(options.limits.connection_bytes) {}
+      kept_(options.limits.connection_bytes, kMostMessageBytes) {}
 
 void ServerCalls::listen(grpc::ServerCompletionQueue& queue) {
   queue_ = &queue;
@@ -247,10 +251,10 @@ void ServerCalls::listen(grpc::ServerCompletionQueue& queue) {
 }
 
 void ServerCalls::listen_for_one() {
-  const bool keeps = !kept_.empty(std::chrono::steady_clock::now());
   {
     MutexLock lock(mu_);
-    if (stopping_ && !keeps) return;
+    // Those who take kept answers still come.
+    if (stopping_ && handled_.empty() && kept_.empty(std::chrono::steady_clock::now())) return;
   }
   // A server that was shut down in between hands the call back at once, as not accepted.
   std::make_shared<ServerCall>(*this)->listen();
@@ -276,6 +280,7 @@ void ServerCalls::wait_answered(TimePoint deadline) {
 void ServerCalls::wait_gone() {
   MutexLock lock(mu_);
   while (live_ > 0) changed_.wait(mu_);
+  kept_.clear();
 }
 
 void ServerCalls::created() {
@@ -296,16 +301,14 @@ bool ServerCalls::begin(const std::shared_ptr<ServerCall>& call) {
   return true;
 }
 
+void ServerCalls::begin_part(const std::shared_ptr<ServerCall>& call) {
+  MutexLock lock(mu_);
+  handled_.insert(call);
+}
+
 void ServerCalls::end(const std::shared_ptr<ServerCall>& call) {
   MutexLock lock(mu_);
   if (handled_.erase(call) > 0 && handled_.empty() && stopping_) changed_.notify_all();
-}
-
-Result<Payload> ServerCalls::take_part(const std::string& request, const std::string& task) {
-  Result<Payload> part = kept_.take(request, task, std::chrono::steady_clock::now());
-  MutexLock lock(mu_);
-  if (stopping_) changed_.notify_all();  // it may have been the last
-  return part;
 }
 
 Result<std::string> ServerCalls::authenticate(grpc::GenericServerContext& context) {

@@ -51,8 +51,9 @@ class ServerCalls {
   void listen_for_one();
   // False when the server stops: the handler must not see the call.
   bool begin(const std::shared_ptr<ServerCall>& call);
+  // One that takes part of an answer, which a server that stops still gives.
+  void begin_part(const std::shared_ptr<ServerCall>& call);
   void end(const std::shared_ptr<ServerCall>& call);
-  Result<Payload> take_part(const std::string& request, const std::string& task);
   // Who calls. Adds what a refusal carries to the context.
   Result<std::string> authenticate(grpc::GenericServerContext& context);
   void log_refusal(const std::string& peer, const Status& why);

@@ -15,8 +15,8 @@ constexpr int kRoundsBeforeOthers = 4;
 // A reply from which as much is copied does not keep the thread that reads: it would be deaf for the time, and 1 GB
 // takes longer than a lease.
 constexpr std::size_t kCopiedLaterFrom = std::size_t{4} << 20;
-// Whose ring the calling thread reads.
-thread_local const Connection* t_read = nullptr;
+// Whether the calling thread reads a ring.
+thread_local bool t_reads = false;
 
 // Ring [0] goes from the one that connected to the one that listens.
 Ring ring_to_peer(const Joined& joined) {
@@ -120,9 +120,9 @@ void Connection::pump() {
   do {
     asked = pumping_.load(std::memory_order_acquire);
     const bool hung_up = hung_up_.load(std::memory_order_acquire) || ring_.writer_closed();
-    const Connection* const read_before = std::exchange(t_read, this);
+    const bool read_before = std::exchange(t_reads, true);
     Status status = is_open() ? drain() : Status();
-    t_read = read_before;
+    t_reads = read_before;
     status.update(is_open() ? sender_.flush() : Status());
     if (status.ok() && hung_up) status = unavailable("it closed the connection or died");
     if (!status.ok()) lose(status);
@@ -369,6 +369,10 @@ void Connection::drop_call(std::uint64_t id) {
 }
 
 void Connection::reply(std::uint64_t id, const Status& status, const Payload& payload) {
+  if (t_reads && sender_.copies(payload, kCopiedLaterFrom)) {
+    services_.loop->post([self = shared_from_this(), id, status, payload] { self->reply(id, status, payload); });
+    return;
+  }
   std::shared_ptr<Serving> serving;  // dropped without the lock
   {
     MutexLock lock(mu_);
@@ -378,10 +382,8 @@ void Connection::reply(std::uint64_t id, const Status& status, const Payload& pa
       serving_bytes_ -= serving->bytes;
     }
   }
-  if (t_read == nullptr || payload.size() < kCopiedLaterFrom || sender_.copied_bytes(payload) < kCopiedLaterFrom) {
-    return answer(id, status, payload);
-  }
-  services_.loop->post([self = shared_from_this(), id, status, payload] { self->answer(id, status, payload); });
+  const bool wanted = serving && !serving->cancellation.cancelled();
+  answer(id, wanted ? status : cancelled("nobody waits for the reply any more"), wanted ? payload : Payload());
 }
 
 void Connection::answer(std::uint64_t id, const Status& status, const Payload& payload) {

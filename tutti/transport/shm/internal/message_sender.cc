@@ -119,12 +119,14 @@ Status MessageSender::release(std::uint64_t loan, std::uint64_t bytes) {
   return enqueue(message, bytes < kReleasedAtOnceFrom ? Kind::kQuiet : Kind::kOwed);
 }
 
-std::size_t MessageSender::copied_bytes(const Payload& payload) const {
+bool MessageSender::copies(const Payload& payload, std::size_t at_least) const {
+  if (payload.size() < at_least) return false;
   std::size_t bytes = 0;
   for (const Payload::Piece& piece : payload.pieces()) {
     if (!pool_.find(piece.bytes.data(), piece.bytes.size())) bytes += piece.bytes.size();
+    if (bytes >= at_least) return true;
   }
-  return bytes;
+  return false;
 }
 
 bool MessageSender::has_unrung() {

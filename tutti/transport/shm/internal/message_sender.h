@@ -38,8 +38,8 @@ class MessageSender {
   // Of a value of the peer's. Nobody waits for those of small ones: they ride with the next message, or ring when there
   // are many.
   Status release(std::uint64_t loan, std::uint64_t bytes);
-  // Bytes of it that are not lent but copied by send().
-  std::size_t copied_bytes(const Payload& payload) const;
+  // Whether send() copies as much of it, since it lies in none of our segments.
+  bool copies(const Payload& payload, std::size_t at_least) const;
   bool has_unrung();
   // For what was sent quietly.
   void ring();
