@@ -106,7 +106,10 @@ std::vector<WorkerSessionPtr> WorkerSessions::remove_all_of(const std::string& m
     return session.master_task == master_task && !kept;
   });
   remember_masters_of(taken);
-  if (but_incarnation == 0) return taken;  // who is lost may come back as who it was
+  if (but_incarnation == 0) {  // who is lost may come back as who it was
+    for (const WorkerSessionPtr& session : taken) given_up_.add(session->handle);
+    return taken;
+  }
   for (const Master& lost : lost_masters_) {
     const bool replaced = lost.task == master_task && lost.incarnation != but_incarnation;
     if (replaced) dead_masters_.add(life_of(master_task, lost.incarnation));
@@ -132,6 +135,10 @@ Result<WorkerSessionPtr> WorkerSessions::find_locked(const Name& name) {
   }
   auto it = sessions_.find(name.handle);
   if (it != sessions_.end()) return it->second;
+  if (given_up_.contains(name.handle)) {
+    return unavailable(task_, " has given up session ", printable(name.handle),
+                       ": its master was lost for a while; make a new session");
+  }
   return aborted("Session handle is not found: ", printable(name.handle), ". Possibly this worker (\"", task_,
                  "\") just restarted.");
 }

@@ -47,6 +47,7 @@ class LastKeys {
 };
 
 // Thread-safe. Unknown handles are kAborted: the worker may have been started anew, and the master has to begin again.
+// Those whose master was lost are kUnavailable: it is back, as who it was.
 class WorkerSessions {
  public:
   using Make = std::function<std::unique_ptr<TaskSession>(const TaskSessionOptions&)>;
@@ -92,7 +93,8 @@ class WorkerSessions {
   std::unordered_map<std::string, WorkerSessionPtr> sessions_ TUTTI_GUARDED_BY(mu_);
   WorkerSessionPtr default_ TUTTI_GUARDED_BY(mu_);  // made when it is first asked for
   std::uint64_t next_graph_ TUTTI_GUARDED_BY(mu_) = 1;
-  LastKeys removed_ TUTTI_GUARDED_BY(mu_);  // handles, also of those that were not made yet
+  LastKeys removed_ TUTTI_GUARDED_BY(mu_);   // handles, also of those that were not made yet
+  LastKeys given_up_ TUTTI_GUARDED_BY(mu_);  // handles of those whose master was lost
   // Lives of masters whose sessions ended because they were lost or replaced, the latest last; until it is known which.
   struct Master {
     std::string task;
