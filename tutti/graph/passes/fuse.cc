@@ -3,8 +3,7 @@
 // Products: MatMul -> BiasAdd (or the addition of a vector) -> activation becomes one _FusedMatMul.
 //
 // Convolutions: Conv2D -> BiasAdd becomes one _FusedConv2D; another BiasAdd -> activation one _FusedBiasAdd;
-// MaxPoolGrad
-// -> ReluGrad of the pooled values, as the gradient of Relu -> MaxPool has it, one _MaxPoolReluGrad.
+// MaxPoolGrad -> ReluGrad of the pooled values, as the gradient of Relu -> MaxPool has it, one _MaxPoolReluGrad.
 //
 // Element-wise chains: a tree of fusable nodes, each read by the next alone, becomes one _FusedElementwise, which runs
 // block by block in the cache. Only where every operand provably has the shape of the result or is a scalar, so

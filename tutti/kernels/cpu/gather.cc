@@ -25,19 +25,31 @@ Status bad_index(const Shape& shape, std::int64_t position, std::int64_t value, 
   return invalid_argument("indices", where, " = ", value, " is not in [0, ", limit, ")");
 }
 
+// Calls fn with the indices as what they are.
+template <typename Fn>
+decltype(auto) with_indices(const Tensor& indices, const Fn& fn) {
+  switch (indices.dtype()) {
+    case DType::kInt32:
+      return fn(indices.data<std::int32_t>());
+    case DType::kInt64:
+      return fn(indices.data<std::int64_t>());
+    default:
+      return fn(indices.data<std::int16_t>());
+  }
+}
+
 // The first position whose index is out of [0, limit), or -1.
 std::int64_t first_bad_index(const Tensor& indices, std::int64_t limit) {
-  const std::int64_t count = indices.num_elements();
-  for (std::int64_t i = 0; i < count; ++i) {
-    const std::int64_t index = index_at(indices.raw(), indices.dtype(), i);
-    if (index < 0 || index >= limit) return i;
-  }
-  return -1;
+  return with_indices(indices, [&](const auto* all) -> std::int64_t {
+    const auto* const end = all + indices.num_elements();
+    const auto* const bad = std::find_if(all, end, [limit](std::int64_t index) { return index < 0 || index >= limit; });
+    return bad == end ? -1 : bad - all;
+  });
 }
 
 // Rows of a table lie anywhere in memory: asking for one this many rows before it is copied hides most of the wait.
 // Longer rows are fetched ahead by the hardware after their first lines.
-constexpr std::int64_t kRowsAhead = 12;
+constexpr std::int64_t kRowsAhead = 20;
 constexpr std::size_t kBytesAhead = 256, kCacheLine = 64;
 
 template <typename E>
@@ -62,17 +74,15 @@ struct GatherPlan {
 };
 
 // Copies places [begin, end) of the output; place p is row (block, pick) of it.
-template <typename E>
-void copy_places(const GatherPlan& plan, const Tensor& indices, const E* from, E* to, std::int64_t begin,
+template <typename E, typename Index>
+void copy_places(const GatherPlan& plan, const Index* indices, const E* from, E* to, std::int64_t begin,
                  std::int64_t end) {
   for (std::int64_t place = begin; place < end;) {
     const std::int64_t block = place / plan.picks, pick = place % plan.picks;
     const std::int64_t count = std::min(plan.picks - pick, end - place);
-    const std::int64_t first = block / plan.outer * plan.picks + pick;
-    const E* rows = from + block * plan.limit * plan.row;
-    const auto source = [&](std::int64_t i) {
-      return rows + index_at(indices.raw(), indices.dtype(), first + i) * plan.row;
-    };
+    const Index* const picked = indices + block / plan.outer * plan.picks + pick;
+    const E* const rows = from + block * plan.limit * plan.row;
+    const auto source = [&](std::int64_t i) { return rows + static_cast<std::int64_t>(picked[i]) * plan.row; };
     for (std::int64_t i = 0; i < count; ++i) {
       if (i + kRowsAhead < count) fetch_ahead(source(i + kRowsAhead), plan.row);
       copy_row(to + (place + i) * plan.row, source(i), plan.row);
@@ -128,7 +138,9 @@ Status gather_rows(KernelContext& ctx, const Tensor& params, const Tensor& indic
   with_element(params.dtype(), [&]<typename E>(const E&) {
     const E* from = static_cast<const E*>(params.raw());
     E* to = static_cast<E*>(out->raw());
-    const auto copy = [&](std::int64_t begin, std::int64_t end) { copy_places(plan, indices, from, to, begin, end); };
+    const auto copy = [&](std::int64_t begin, std::int64_t end) {
+      with_indices(indices, [&](const auto* all) { copy_places(plan, all, from, to, begin, end); });
+    };
     const std::int64_t places = batches * outer * plan.picks;
     if (ctx.team().size() > 1 && bytes >= kParallelGatherBytes) {
       parallel_for(ctx.team(), places, std::max<std::int64_t>(1, places * (kParallelGatherBytes / 2) / bytes), copy);
