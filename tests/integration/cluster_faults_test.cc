@@ -324,6 +324,15 @@ class FaultsTest : public ::testing::Test {
     return longest;
   }
 
+  // Without spare ones, gRPC's and ours, which are started when first needed, and are no more than a few.
+  static int lasting_threads(const ProcessCounts& counts) {
+    int lasting = counts.threads;
+    for (const auto& [name, count] : counts.threads_by_name) {
+      const bool spare = name.find("spa") != name.npos || name.starts_with("event_engine") || name.starts_with("grpc_");
+      if (spare && count <= 8) lasting -= count;
+    }
+    return lasting;
+  }
   // Threads, files and mappings as when the process was first looked at. The slack is for what the allocator and gRPC
   // keep for later; what leaks in each round goes over it.
   void expect_back(pid_t process) {
@@ -332,9 +341,8 @@ class FaultsTest : public ::testing::Test {
     const ProcessCounts& before = known->second;
     const auto limit = SteadyClock::now() + 60s;
     ProcessCounts now = process_counts(process);
-    // Spare threads, gRPC's and ours, are started when first needed.
     const auto back = [&] {
-      return now.threads <= before.threads + 10 && now.files <= before.files + 4 &&
+      return lasting_threads(now) <= lasting_threads(before) + 4 && now.files <= before.files + 4 &&
              now.mappings <= before.mappings + 40;
     };
     while (!back() && SteadyClock::now() < limit) {

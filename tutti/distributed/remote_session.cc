@@ -20,7 +20,7 @@ using internal::RetryingCall;
 
 // A step's timeout is the master's to keep, since it knows who is late; the call itself ends so much later.
 constexpr std::chrono::milliseconds kGrace(500);
-// A master that is not there cannot keep the limit of its being waited for.
+// Less for a new session: a master that is not there cannot keep its limit, and the caller waits for all of this.
 constexpr std::chrono::milliseconds kConnectGrace(200);
 constexpr std::chrono::seconds kCloseTimeout(10);
 

@@ -81,6 +81,8 @@ TEST(Wire, FailuresOfConnectionsNamePeerAndStep) {
   const std::string quoted = "From /job:worker/replica:0/task:1:\nfailed to connect to all addresses";
   EXPECT_EQ(explain(quoted), quoted);
   EXPECT_EQ(explain_failure(Status(Code::kUnknown, "Stream removed"), "c", "m").code(), Code::kUnavailable);
+  EXPECT_EQ(explain_failure(cancelled("CANCELLED"), "c", "m"), unavailable("c: the server ended the call (m)"));
+  EXPECT_EQ(explain_failure(cancelled("by a step"), "c", "m"), cancelled("by a step"));
 }
 
 }  // namespace tutti::rpc_internal::wire_test

@@ -152,7 +152,7 @@ Result<std::string> WorkerSessions::add_graph(const WorkerSessionPtr& session, s
   MutexLock lock(mu_);
   auto it = sessions_.find(session->handle);
   if (session != default_ && (it == sessions_.end() || it->second != session)) {
-    return aborted(task_, ": session ", printable(session->handle), " ended while a graph was registered");
+    return find_locked({.handle = session->handle, .created = true}).status();
   }
   auto received = std::make_shared<const ReceivedValues>(task_, graph->received(), graph->unhurried());
   if (received->sources().empty()) received = nullptr;

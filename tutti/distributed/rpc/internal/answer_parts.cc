@@ -24,13 +24,11 @@ std::string part_request(std::string_view name, std::uint64_t part) { return str
 std::string drop_request(std::string_view name) { return str_cat(name, kDrop); }
 
 std::string KeptAnswers::keep(const Payload& answer, const std::string& task, TimePoint now) {
-  std::vector<Kept> dropped;  // without the lock
+  forget_old(now);
   MutexLock lock(mu_);
-  forget_old(now, dropped);
   if (answer.size() <= most_whole_ && bytes_ + answer.size() > most_bytes_) return {};
   std::string name = random_hex();
-  const std::size_t parts = parts_of(answer.size());
-  kept_.emplace(name, Kept{std::make_shared<const Payload>(answer), task, std::vector<bool>(parts), parts, now});
+  kept_.emplace(name, Kept{std::make_shared<const Payload>(answer), task, now});
   bytes_ += answer.size();
   return name;
 }
@@ -44,25 +42,22 @@ Result<Payload> KeptAnswers::take(std::string_view request, const std::string& t
     return invalid_argument("a request for no part of an answer: '", printable(request, kMostRequestBytes), "'");
   }
   std::shared_ptr<const Payload> answer;
-  std::vector<Kept> dropped;
+  Kept dropped;  // without the lock
   {
     MutexLock lock(mu_);
-    forget_old(now, dropped);
     const auto found = kept_.find(request.substr(0, space));
     if (found == kept_.end() || found->second.task != task) {
       return unavailable("the answer is not kept: the server was restarted, or nobody has asked for it in time");
     }
-    Kept& kept = found->second;
-    if (part < 0 || static_cast<std::size_t>(part) >= kept.given.size()) {
-      return invalid_argument("part ", part, " of an answer of ", kept.given.size(), " parts");
-    }
-    answer = kept.answer;
-    kept.touched = now;
-    if (!kept.given[part]) --kept.left;
-    kept.given[part] = true;
-    if (drops || kept.left == 0) dropped.push_back(remove(found));
+    answer = found->second.answer;
+    found->second.touched = now;
+    if (drops) dropped = remove(found);
   }
   if (drops) return Payload();
+  const std::size_t parts = parts_of(answer->size());
+  if (part < 0 || static_cast<std::size_t>(part) >= parts) {
+    return invalid_argument("part ", part, " of an answer of ", parts, " parts");
+  }
   const std::size_t begin = static_cast<std::size_t>(part) * kPartBytes;
   return answer->slice(begin, std::min(begin + kPartBytes, answer->size()));
 }
@@ -73,10 +68,17 @@ void KeptAnswers::drop(std::string_view name) {
   if (const auto found = kept_.find(name); found != kept_.end()) dropped = remove(found);
 }
 
-bool KeptAnswers::empty(TimePoint now) {
+void KeptAnswers::forget_old(TimePoint now) {
   std::vector<Kept> dropped;
   MutexLock lock(mu_);
-  forget_old(now, dropped);
+  for (auto it = kept_.begin(); it != kept_.end();) {
+    const auto at = it++;
+    if (now >= at->second.touched + kKeptFor) dropped.push_back(remove(at));
+  }
+}
+
+bool KeptAnswers::empty() {
+  MutexLock lock(mu_);
   return kept_.empty();
 }
 
@@ -92,13 +94,6 @@ KeptAnswers::Kept KeptAnswers::remove(Map::iterator at) {
   bytes_ -= removed.answer->size();
   kept_.erase(at);
   return removed;
-}
-
-void KeptAnswers::forget_old(TimePoint now, std::vector<Kept>& dropped) {
-  for (auto it = kept_.begin(); it != kept_.end();) {
-    const auto at = it++;
-    if (now >= at->second.touched + kKeptFor) dropped.push_back(remove(at));
-  }
 }
 
 Payload outline_of(const Payload& answer) {

@@ -6,8 +6,9 @@
 //   2. A server keeps an answer of kPartsFrom bytes or more. Instead of it the caller gets its outline, the sizes of
 //      its pieces, and in the trailing metadata kPartsKey a name for it that nobody can guess.
 //   3. The caller asks for each part with kPartMethod and puts the bytes where they belong as they come.
-//   4. The server lets go of it when all parts were given, when the caller says that it gave up, or with the first call
-//      of anybody after nobody had asked for a part for kKeptFor. Until then a part may be asked for again.
+//   4. The server lets go of it when the caller says that it has all parts or gave up, or with the first call of
+//   anybody
+//      after nobody had asked for a part for kKeptFor. Until then a part may be asked for again.
 #pragma once
 
 #include <chrono>
@@ -49,22 +50,20 @@ class KeptAnswers {
   // kUnavailable when the answer is not kept, no longer or for another task.
   Result<Payload> take(std::string_view request, const std::string& task, TimePoint now);
   void drop(std::string_view name);
-  // Those that nobody asks for are forgotten.
-  bool empty(TimePoint now);
+  // Drops those that nobody has asked for in time.
+  void forget_old(TimePoint now);
+  bool empty();
   void clear();
 
  private:
   struct Kept {
     std::shared_ptr<const Payload> answer;
     std::string task;
-    std::vector<bool> given;  // by part
-    std::size_t left;         // parts
     TimePoint touched;
   };
   using Map = std::map<std::string, Kept, std::less<>>;
   // The values are to be dropped without the lock.
   Kept remove(Map::iterator at) TUTTI_REQUIRES(mu_);
-  void forget_old(TimePoint now, std::vector<Kept>& dropped) TUTTI_REQUIRES(mu_);
 
   const std::size_t most_bytes_;
   const std::size_t most_whole_;

@@ -43,6 +43,10 @@ Status explain_failure(const Status& status, const std::string& channel, const s
   if (status.code() == Code::kDeadlineExceeded && status.message() == "Deadline Exceeded") {
     return deadline_exceeded(channel, ": no answer to ", method, " before the deadline");
   }
+  // A server that stops ends what it still does so.
+  if (status.code() == Code::kCancelled && status.message() == "CANCELLED") {
+    return unavailable(channel, ": the server ended the call (", method, ")");
+  }
   const bool lost_stream = status.code() == Code::kUnknown && status.message() == "Stream removed";
   if (status.code() != Code::kUnavailable && !lost_stream) return status;
   const std::string_view step = failed_step(status.message());

@@ -17,6 +17,14 @@ constexpr int kMostAttempts = 3;
 constexpr std::uint64_t kPartsAtATime = 4;
 constexpr std::chrono::seconds kDropTimeout(5);
 
+// Tells the server that no part is wanted any more; what becomes of that is not waited for.
+void drop_answer(const std::shared_ptr<ChannelState>& channel, std::string_view name) {
+  CallOptions options;
+  options.deadline = std::chrono::steady_clock::now() + kDropTimeout;
+  const auto ended = [](const Status&, const Payload&) {};
+  std::make_shared<ClientCall>(channel, kPartMethod, options, ended)->start(Payload(drop_request(name)));
+}
+
 // Takes an answer part by part, in turn over two connections, which two cores serve. Held by the calls for its parts.
 class PartsCall : public std::enable_shared_from_this<PartsCall> {
  public:
@@ -82,12 +90,7 @@ class PartsCall : public std::enable_shared_from_this<PartsCall> {
     // From here on `caller_` may go with `done_`.
     if (token_ != 0) caller_->deregister(token_);
     const Status status = outcome();
-    if (!status.ok() && !channel_->closed()) {
-      CallOptions options;
-      options.deadline = std::chrono::steady_clock::now() + kDropTimeout;
-      std::make_shared<ClientCall>(channel_, kPartMethod, options, [](const Status&, const Payload&) {
-      })->start(Payload(drop_request(name_)));
-    }
+    drop_answer(channel_, name_);
     done_(status, status.ok() ? answer_.answer() : Payload());
     done_ = nullptr;
   }
@@ -98,10 +101,7 @@ class PartsCall : public std::enable_shared_from_this<PartsCall> {
     if (status_.ok()) return {};
     if (caller_ != nullptr && caller_->cancelled()) return caller_->status();
     if (channel_->closed()) return channel_->closed_status();
-    // A server that stops cancels what it still sends.
-    const Code code = status_.code() == Code::kCancelled ? Code::kUnavailable : status_.code();
-    return Status(code, status_.message())
-        .with_context(str_cat(channel_->description(), ": the answer to ", method_, " was lost"));
+    return status_.with_context(str_cat(channel_->description(), ": the answer to ", method_, " was lost"));
   }
 
   const std::shared_ptr<ChannelState> channel_;
@@ -340,6 +340,7 @@ void ClientCall::finish() {
     std::make_shared<PartsCall>(channel_, method_, options, std::move(name), *std::move(answer), std::move(done_))
         ->start();
   } else {
+    drop_answer(channel_, name);
     done_(answer.status().with_context(str_cat(channel_->description(), ": ", method_)), {});
   }
   done_ = nullptr;  // with all that it holds, before the client may go

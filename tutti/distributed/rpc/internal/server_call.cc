@@ -251,10 +251,11 @@ void ServerCalls::listen(grpc::ServerCompletionQueue& queue) {
 }
 
 void ServerCalls::listen_for_one() {
+  kept_.forget_old(std::chrono::steady_clock::now());
   {
     MutexLock lock(mu_);
     // Those who take kept answers still come.
-    if (stopping_ && handled_.empty() && kept_.empty(std::chrono::steady_clock::now())) return;
+    if (stopping_ && handled_.empty() && kept_.empty()) return;
   }
   // A server that was shut down in between hands the call back at once, as not accepted.
   std::make_shared<ServerCall>(*this)->listen();
@@ -272,14 +273,16 @@ void ServerCalls::begin_stop() {
 
 void ServerCalls::wait_answered(TimePoint deadline) {
   MutexLock lock(mu_);
-  while (!handled_.empty() || !kept_.empty(std::chrono::steady_clock::now())) {
+  while (!handled_.empty() || !kept_.empty()) {
     if (!changed_.wait_until(mu_, deadline)) return;
   }
 }
 
 void ServerCalls::wait_gone() {
-  MutexLock lock(mu_);
-  while (live_ > 0) changed_.wait(mu_);
+  {
+    MutexLock lock(mu_);
+    while (live_ > 0) changed_.wait(mu_);
+  }
   kept_.clear();
 }
 
