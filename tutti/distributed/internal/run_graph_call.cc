@@ -78,7 +78,9 @@ void RunGraphCall::start(const CallOptions& options, Clock& clock, const std::fu
     return finish(aborted("step ", step_->id(), " was started here already"));
   if (first) began();
   if (part_.session->removed) {
-    step_->end(aborted("session ", printable(part_.session->handle), " ended before step ", step_->id(), " began"));
+    const std::string over = str_cat("session ", printable(part_.session->handle), " ended before step ", step_->id(),
+                                     " began", part_.session->given_up ? ": its master was lost for a while" : "");
+    step_->end(part_.session->given_up ? unavailable(over) : aborted(over));
   }
   if (options.cancellation != nullptr) cancel_when_.cancelled(*options.cancellation);
   if (options.deadline) {

@@ -26,15 +26,17 @@ void LastKeys::add(const std::string& key) {
 }
 
 template <typename Condition>
-std::vector<WorkerSessionPtr> WorkerSessions::take_where(Condition condition) {
+std::vector<WorkerSessionPtr> WorkerSessions::take_where(Condition condition, bool give_up) {
   std::vector<WorkerSessionPtr> taken;
   for (auto it = sessions_.begin(); it != sessions_.end();) {
     if (!condition(*it->second)) {
       ++it;
       continue;
     }
+    it->second->given_up = give_up;
     it->second->removed = true;
     removed_.add(it->first);
+    if (give_up) given_up_.add(it->first);
     taken.push_back(std::move(it->second));
     it = sessions_.erase(it);
   }
@@ -101,20 +103,18 @@ WorkerSessionPtr WorkerSessions::remove(const std::string& handle) {
 std::vector<WorkerSessionPtr> WorkerSessions::remove_all_of(const std::string& master_task,
                                                             std::uint64_t but_incarnation) {
   MutexLock lock(mu_);
-  std::vector<WorkerSessionPtr> taken = take_where([&](const WorkerSession& session) {
-    const bool kept = but_incarnation != 0 && session.master_incarnation == but_incarnation;
-    return session.master_task == master_task && !kept;
-  });
+  const bool lost = but_incarnation == 0;  // and may come back as who it was
+  const auto ends = [&](const WorkerSession& session) {
+    return session.master_task == master_task && (lost || session.master_incarnation != but_incarnation);
+  };
+  std::vector<WorkerSessionPtr> taken = take_where(ends, lost);
   remember_masters_of(taken);
-  if (but_incarnation == 0) {  // who is lost may come back as who it was
-    for (const WorkerSessionPtr& session : taken) given_up_.add(session->handle);
-    return taken;
+  if (lost) return taken;
+  for (const Master& master : lost_masters_) {
+    const bool replaced = master.task == master_task && master.incarnation != but_incarnation;
+    if (replaced) dead_masters_.add(life_of(master_task, master.incarnation));
   }
-  for (const Master& lost : lost_masters_) {
-    const bool replaced = lost.task == master_task && lost.incarnation != but_incarnation;
-    if (replaced) dead_masters_.add(life_of(master_task, lost.incarnation));
-  }
-  std::erase_if(lost_masters_, [&master_task](const Master& lost) { return lost.task == master_task; });
+  std::erase_if(lost_masters_, [&master_task](const Master& master) { return master.task == master_task; });
   return taken;
 }
 

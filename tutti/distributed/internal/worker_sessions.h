@@ -22,7 +22,7 @@ struct RegisteredGraph {
   std::shared_ptr<const ReceivedValues> received;  // null: nothing that is known beforehand
 };
 
-// Constant but for `graphs`, which WorkerSessions guards, and `removed`.
+// Constant but for `graphs`, which WorkerSessions guards, `removed` and `given_up`.
 struct WorkerSession {
   std::string handle;
   std::string master_task;
@@ -32,6 +32,7 @@ struct WorkerSession {
   // Set before the session's steps are ended. A step that was not yet the session's by then sees it when it has become
   // so: the lock on the step orders the two.
   std::atomic<bool> removed{false};
+  std::atomic<bool> given_up{false};  // removed since its master was lost; set before
 };
 using WorkerSessionPtr = std::shared_ptr<WorkerSession>;
 
@@ -82,7 +83,7 @@ class WorkerSessions {
  private:
   Result<WorkerSessionPtr> find_locked(const Name& name) TUTTI_REQUIRES(mu_);
   template <typename Condition>
-  std::vector<WorkerSessionPtr> take_where(Condition condition) TUTTI_REQUIRES(mu_);
+  std::vector<WorkerSessionPtr> take_where(Condition condition, bool give_up = false) TUTTI_REQUIRES(mu_);
   void remember_masters_of(const std::vector<WorkerSessionPtr>& ended) TUTTI_REQUIRES(mu_);
   Status check_not_late(const CreateWorkerSessionRequest& request) const TUTTI_REQUIRES(mu_);
   Status unknown_graph(const std::string& handle) const;
