@@ -1,13 +1,12 @@
 #include "tutti/core/clock.h"
 
-#include <pthread.h>
-
 #include <map>
 #include <optional>
 #include <thread>
 #include <utility>
 
 #include "tutti/core/mutex.h"
+#include "tutti/core/thread_setup.h"
 
 namespace tutti {
 
@@ -111,7 +110,7 @@ class SystemClock : public Clock {
 
  private:
   void run_thread() {
-    pthread_setname_np(pthread_self(), "clock");
+    name_thread("clock");
     MutexLock lock(timers_.mu);
     while (!stopping_) {
       const std::optional<TimePoint> next = timers_.next_time();

@@ -1,7 +1,6 @@
 #include "tutti/core/team.h"
 
 #include <fcntl.h>
-#include <pthread.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -15,6 +14,7 @@
 
 #include "tutti/core/flush_denormals.h"
 #include "tutti/core/status.h"
+#include "tutti/core/thread_setup.h"
 
 namespace tutti {
 namespace {
@@ -205,8 +205,10 @@ void Team::leave(Loop& loop) {
 
 void Team::start_helpers() {
   for (int i = 1; i < size_; ++i) {
-    helpers_.emplace_back([this] { help(); });
-    pthread_setname_np(helpers_.back().native_handle(), "tutti_team");
+    helpers_.emplace_back([this] {
+      begin_computing_thread("tutti_team");
+      help();
+    });
   }
 }
 

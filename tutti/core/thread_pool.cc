@@ -1,17 +1,13 @@
 #include "tutti/core/thread_pool.h"
 
-#include <pthread.h>
-
 #include <utility>
 
 #include "tutti/core/status.h"
+#include "tutti/core/thread_setup.h"
 
 namespace tutti {
 
 namespace {
-
-// What Linux shows of a thread's name.
-constexpr std::size_t kMaxThreadName = 15;
 
 // The pool whose thread this is.
 thread_local const ThreadPool* current_pool = nullptr;
@@ -53,7 +49,7 @@ void ThreadPool::schedule(std::function<void()> work) {
 bool ThreadPool::on_pool_thread() const { return current_pool == this; }
 
 void ThreadPool::run_thread(const std::string& thread_name) {
-  pthread_setname_np(pthread_self(), thread_name.c_str());
+  begin_computing_thread(thread_name);
   current_pool = this;
   while (true) {
     std::function<void()> work;

@@ -1,6 +1,5 @@
 #include "tutti/io/event_writer.h"
 
-#include <pthread.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +11,7 @@
 #include <vector>
 
 #include "proto/event.pb.h"
+#include "tutti/core/thread_setup.h"
 #include "tutti/io/internal/utf8.h"
 #include "tutti/io/record_writer.h"
 
@@ -310,7 +310,7 @@ std::string EventWriter::path() const {
 }
 
 void EventWriter::write_events(std::unique_ptr<RecordWriter> file) {
-  pthread_setname_np(pthread_self(), "tutti_events");
+  name_thread("tutti_events");
   bool last = false;
   Status status;
   while (status.ok() && !last) {

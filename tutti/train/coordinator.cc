@@ -1,11 +1,10 @@
 #include "tutti/train/coordinator.h"
 
-#include <pthread.h>
-
 #include <algorithm>
 #include <system_error>
 #include <utility>
 
+#include "tutti/core/thread_setup.h"
 #include "tutti/train/internal/alarm.h"
 
 namespace tutti {
@@ -119,7 +118,7 @@ void Coordinator::start_thread(const std::string& name, std::function<void()> bo
 
 void Coordinator::run_member(std::list<Member>::iterator member, const std::string& name,
                              const std::function<void()>& body) {
-  pthread_setname_np(pthread_self(), name.substr(0, 15).c_str());  // what the system shows
+  name_thread(name);
   try {
     stop_on_exception(body);
   } catch (const Error&) {

@@ -1,6 +1,5 @@
 #include "tutti/transport/shm/internal/event_loop.h"
 
-#include <pthread.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -8,6 +7,8 @@
 #include <cerrno>
 #include <system_error>
 #include <utility>
+
+#include "tutti/core/thread_setup.h"
 
 namespace tutti::shm {
 namespace {
@@ -146,7 +147,7 @@ bool EventLoop::run_one() {
 }
 
 void EventLoop::listen() {
-  pthread_setname_np(pthread_self(), "tutti_shm");
+  begin_computing_thread("tutti_shm");
   current_loop = this;
   std::uint32_t polls = 0;
   while (true) {
@@ -223,7 +224,7 @@ void EventLoop::dispatch(std::uint64_t token) {
 }
 
 void EventLoop::help() {
-  pthread_setname_np(pthread_self(), "tutti_shm_spare");
+  begin_computing_thread("tutti_shm_spare");
   current_loop = this;
   while (true) {
     std::function<void()> work;
