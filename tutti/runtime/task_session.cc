@@ -93,7 +93,7 @@ class CallerInSteps {
   CallerInSteps& operator=(const CallerInSteps&) = delete;
   // Also a thread that is in a step already, and starts the next in that one's `done`.
   bool admitted() const { return nested_ || admitted_; }
-  bool first() const { return admitted_; }
+  bool nested() const { return nested_; }
 
  private:
   static thread_local int inside_;
@@ -142,9 +142,9 @@ class LocalTaskSession : public TaskSession {
 
   void resume(const std::function<void()>& deliver) override {
     CallerInSteps caller(session_->runtime.callers_in_steps());
-    // A thread that is in a step already has work of its own.
-    if (!caller.first()) return deliver();
-    internal::ResumeHere here;
+    // Inside of a step's work, or of another delivery, nothing is gathered.
+    if (caller.nested()) return deliver();
+    internal::ResumeHere here(caller.admitted());
     deliver();
   }
 

@@ -284,7 +284,7 @@ void FrameExecutable::connect() {
 
 // ---- Execution ----
 
-class FrameExecution {
+class FrameExecution final : public WaitingRun {
  public:
   FrameExecution(const FrameExecutable& plan, StepScope& step, std::vector<Tensor> args, Executable::Done done)
       : plan_(plan), step_(step), args_(std::move(args)), done_(std::move(done)) {
@@ -292,6 +292,7 @@ class FrameExecution {
   }
 
   void start();
+  void go_on(std::vector<int> /*ready*/) override { drive(); }
 
  private:
   struct Ready {
@@ -473,7 +474,7 @@ Status FrameExecution::run_kernel(const Ready& ready, std::vector<Value>& output
       drive_on = !driving_;
       driving_ = true;
     }
-    if (drive_on) resume(*plan_.pool_, [this] { drive(); });
+    if (drive_on) resume(*plan_.pool_, *this, [](std::vector<int>& ready) { ready.push_back(0); });
   });
   return {};
 }

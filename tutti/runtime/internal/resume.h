@@ -8,25 +8,49 @@
 
 namespace tutti::internal {
 
-// While it lives, runs whose waits end on this thread go on here, at its end, instead of on their pool: a hand-over
-// less. What comes after one that took long goes to the pool after all, so that it runs beside it. Not to be nested.
+// A run that may wait for several things at once.
+class WaitingRun {
+ public:
+  // With what became ready when waits ended. It has not ended before.
+  virtual void go_on(std::vector<int> ready) = 0;
+
+ protected:
+  ~WaitingRun() = default;
+};
+
+// Ends a wait, which takes no time; adds what became ready.
+using EndWait = std::function<void(std::vector<int>& ready)>;
+
+// While it lives, waits that end on this thread are gathered, and ended at its end. A run goes on once, with all that
+// became ready in it; if nothing did, it needs no thread. It goes on here, if it may, instead of on its pool: a
+// hand-over less. A run that comes after one that took long goes to the pool after all, beside it. Not to be nested.
 class ResumeHere {
  public:
-  ResumeHere();
+  explicit ResumeHere(bool may_run) : may_run_(may_run) { enter(); }
   ~ResumeHere();
   ResumeHere(const ResumeHere&) = delete;
   ResumeHere& operator=(const ResumeHere&) = delete;
 
  private:
-  friend void resume(ThreadPool& pool, std::function<void()> run);
-  struct Run {
+  friend void resume(ThreadPool& pool, WaitingRun& run, EndWait end_wait);
+  struct Wait {
     ThreadPool* pool;
-    std::function<void()> run;
+    WaitingRun* run;
+    EndWait end;
   };
-  std::vector<Run> runs_;
+  struct Resumed {
+    ThreadPool* pool;
+    WaitingRun* run;
+    std::vector<int> ready;
+  };
+  void enter();
+  static std::vector<Resumed> end_all(std::vector<Wait> waits);
+
+  const bool may_run_;
+  std::vector<Wait> waits_;
 };
 
 // A wait has ended, on this thread, which belongs to whoever ended it: the run goes on from the pool, or as above.
-void resume(ThreadPool& pool, std::function<void()> run);
+void resume(ThreadPool& pool, WaitingRun& run, EndWait end_wait);
 
 }  // namespace tutti::internal

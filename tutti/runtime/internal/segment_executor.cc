@@ -71,11 +71,12 @@ struct Segment {
 class SegmentExecutable;
 
 // One run. Reused by later runs of the same executable.
-class Execution {
+class Execution final : public WaitingRun {
  public:
   explicit Execution(const SegmentExecutable& plan);
 
   void start(StepScope& step, std::vector<Tensor> args, Executable::Done done);
+  void go_on(std::vector<int> ready) override;
 
  private:
   // An asynchronous kernel under way. Shared by the caller and the callback, whichever ends last.
@@ -367,6 +368,11 @@ void Execution::start(StepScope& step, std::vector<Tensor> args, Executable::Don
   drain(plan_.roots_);
 }
 
+void Execution::go_on(std::vector<int> ready) {
+  const HeldWork held;
+  drain(std::move(ready));
+}
+
 void Execution::drain(std::vector<int> ready) {
   while (!ready.empty()) {
     const int segment = ready.back();
@@ -534,11 +540,7 @@ bool Execution::start_async(int segment, std::vector<int>& ready) {
     call->status = std::move(status);
     if (!call->first_is_done.exchange(true, std::memory_order_acq_rel)) return;  // the starter goes on
     // Whoever ended the wait has work of its own.
-    resume(*plan_.pool_, [this, call, end_call] {
-      const HeldWork held;
-      std::vector<int> next;
-      if (end_call(*call, next)) drain(std::move(next));
-    });
+    resume(*plan_.pool_, *this, [call, end_call](std::vector<int>& next) { end_call(*call, next); });
   });
   if (!call->first_is_done.exchange(true, std::memory_order_acq_rel)) return true;  // the callback goes on
   return end_call(*call, ready);
