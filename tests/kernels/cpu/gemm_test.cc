@@ -37,9 +37,22 @@ double relative_error(const GemmShape& s, const std::vector<T>& a, const std::ve
 template <typename T>
 void check_shapes(double tolerance) {
   Team two(2);
-  const std::int64_t sizes[][3] = {{1, 1, 1},      {6, 16, 256},   {7, 17, 257},   {97, 513, 300},
-                                   {200, 5, 700},  {3, 700, 3},    {1, 600, 90},   {600, 1, 90},
-                                   {32, 500, 784}, {12, 1030, 20}, {400, 33, 1100}};
+  const std::int64_t sizes[][3] = {{1, 1, 1},
+                                   {6, 16, 256},
+                                   {7, 17, 257},
+                                   {97, 513, 300},
+                                   {200, 5, 700},
+                                   {3, 700, 3},
+                                   {1, 600, 90},
+                                   {600, 1, 90},
+                                   {32, 500, 784},
+                                   {12, 1030, 20},
+                                   {400, 33, 1100},
+                                   // Few rows times many, which may be transposed.
+                                   {2, 96, 96},
+                                   {33, 97, 513},
+                                   {64, 200, 512},
+                                   {65, 200, 100}};
   for (const auto& [m, n, k] : sizes) {
     for (int flags = 0; flags < 4; ++flags) {
       for (Team* team_of : {&Team::alone(), &two}) {
