@@ -23,23 +23,35 @@ std::size_t parts_of(std::size_t bytes) { return (bytes + kPartBytes - 1) / kPar
 std::string part_request(std::string_view name, std::uint64_t part) { return str_cat(name, " ", part); }
 std::string drop_request(std::string_view name) { return str_cat(name, kDrop); }
 
-std::string KeptAnswers::keep(const Payload& answer, const std::string& task, TimePoint now) {
+std::size_t KeptAnswers::bytes_for(const std::string& connection) const {
+  std::size_t bytes = 0;
+  for (const auto& [name, kept] : kept_) {
+    if (kept.connection == connection) bytes += kept.answer->size();
+  }
+  return bytes;
+}
+
+std::string KeptAnswers::keep(const Payload& answer, const std::string& task, const std::string& connection,
+                              TimePoint now) {
   forget_old(now);
   MutexLock lock(mu_);
-  if (answer.size() <= most_whole_ && bytes_ + answer.size() > most_bytes_) return {};
+  const std::size_t before = bytes_for(connection);
+  const bool may_be_alone = before == 0 && answer.size() > most_whole_;
+  if (before + answer.size() > most_bytes_ && !may_be_alone) return {};
   std::string name = random_hex();
-  kept_.emplace(name, Kept{std::make_shared<const Payload>(answer), task, now});
-  bytes_ += answer.size();
+  kept_.emplace(name, Kept{std::make_shared<const Payload>(answer), task, connection, now});
   return name;
 }
 
-Result<Payload> KeptAnswers::take(std::string_view request, const std::string& task, TimePoint now) {
+Result<Payload> KeptAnswers::take(const Payload& asked, const std::string& task, TimePoint now) {
+  // What is longer is not even copied.
+  const std::string request = asked.size() <= kMostRequestBytes ? asked.flatten() : "";
   const std::size_t space = request.find(' ');
   const bool drops = space != request.npos && request.substr(space) == kDrop;
   std::int64_t part = 0;
-  if (space == request.npos || request.size() > kMostRequestBytes ||
-      (!drops && !parse_int64(request.substr(space + 1), &part))) {
-    return invalid_argument("a request for no part of an answer: '", printable(request, kMostRequestBytes), "'");
+  if (space == request.npos || (!drops && !parse_int64(request.substr(space + 1), &part))) {
+    return invalid_argument("a request of ", asked.size(), " bytes for no part of an answer: '", printable(request),
+                            "'");
   }
   std::shared_ptr<const Payload> answer;
   Kept dropped;  // without the lock
@@ -86,12 +98,10 @@ void KeptAnswers::clear() {
   Map dropped;
   MutexLock lock(mu_);
   dropped.swap(kept_);
-  bytes_ = 0;
 }
 
 KeptAnswers::Kept KeptAnswers::remove(Map::iterator at) {
   Kept removed = std::move(at->second);
-  bytes_ -= removed.answer->size();
   kept_.erase(at);
   return removed;
 }
@@ -112,18 +122,19 @@ Payload outline_of(const Payload& answer) {
 }
 
 Result<GatheredAnswer> GatheredAnswer::create(const Payload& outline, std::size_t most_bytes) {
-  const std::string raw = outline.flatten();
-  std::vector<std::uint64_t> sizes(raw.size() / sizeof(std::uint64_t));
-  if (sizes.empty() || raw.size() % sizeof(std::uint64_t) != 0) {
-    return invalid_argument("an outline of an answer with ", raw.size(), " bytes");
+  // Every second piece is not small.
+  const std::size_t most_pieces = 2 * (most_bytes / kOwnPieceFrom) + 1;
+  std::vector<std::uint64_t> sizes(std::min(outline.size() / sizeof(std::uint64_t), most_pieces));
+  if (sizes.empty() || outline.size() != sizes.size() * sizeof(std::uint64_t)) {
+    return data_loss("an outline, of ", outline.size(), " bytes, of an answer of at most ", most_bytes);
   }
-  std::memcpy(sizes.data(), raw.data(), raw.size());
+  std::memcpy(sizes.data(), outline.flatten().data(), outline.size());
   GatheredAnswer gathered;
   bool small = false;  // the piece before
   for (const std::uint64_t bytes : sizes) {
     const bool joins = std::exchange(small, bytes < kOwnPieceFrom) && small;
     if (bytes == 0 || joins || bytes > SIZE_MAX - gathered.bytes_) {
-      return invalid_argument("an outline of an answer with a piece of ", bytes, " bytes");
+      return data_loss("an outline of an answer with a piece of ", bytes, " bytes");
     }
     gathered.bytes_ += bytes;
   }
@@ -144,7 +155,7 @@ std::uint64_t GatheredAnswer::num_parts() const { return parts_of(bytes_); }
 Status GatheredAnswer::put(std::uint64_t part, const Payload& bytes) {
   std::size_t to = part * kPartBytes;  // in the answer
   if (part >= num_parts() || bytes.size() != std::min(kPartBytes, bytes_ - to)) {
-    return invalid_argument("part ", part, " of an answer of ", bytes_, " bytes came with ", bytes.size());
+    return data_loss("part ", part, " of an answer of ", bytes_, " bytes came with ", bytes.size());
   }
   auto piece = pieces_.begin();
   while (to >= (*piece)->bytes()) to -= (*piece++)->bytes();

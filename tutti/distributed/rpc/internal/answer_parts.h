@@ -41,14 +41,15 @@ std::string drop_request(std::string_view name);
 // What a server keeps. Thread-safe.
 class KeptAnswers {
  public:
-  // Answers of no more than `most_whole`, which could be sent otherwise, are kept up to `most_bytes` together.
+  // Up to `most_bytes` for one connection; one of more than `most_whole`, which cannot be sent otherwise, may be kept
+  // alone.
   KeptAnswers(std::size_t most_bytes, std::size_t most_whole) : most_bytes_(most_bytes), most_whole_(most_whole) {}
 
-  // For `task`. Its name; empty: too much is kept already.
-  std::string keep(const Payload& answer, const std::string& task, TimePoint now);
+  // For `task`, which asked over `connection`. Its name; empty: too much is kept for that already.
+  std::string keep(const Payload& answer, const std::string& task, const std::string& connection, TimePoint now);
   // What the request asks for; nothing for a drop_request. kInvalidArgument for what neither function has made;
   // kUnavailable when the answer is not kept, no longer or for another task.
-  Result<Payload> take(std::string_view request, const std::string& task, TimePoint now);
+  Result<Payload> take(const Payload& request, const std::string& task, TimePoint now);
   void drop(std::string_view name);
   // Drops those that nobody has asked for in time.
   void forget_old(TimePoint now);
@@ -59,16 +60,17 @@ class KeptAnswers {
   struct Kept {
     std::shared_ptr<const Payload> answer;
     std::string task;
+    std::string connection;
     TimePoint touched;
   };
   using Map = std::map<std::string, Kept, std::less<>>;
+  std::size_t bytes_for(const std::string& connection) const TUTTI_REQUIRES(mu_);
   // The values are to be dropped without the lock.
   Kept remove(Map::iterator at) TUTTI_REQUIRES(mu_);
 
   const std::size_t most_bytes_;
   const std::size_t most_whole_;
   Mutex mu_;
-  std::size_t bytes_ TUTTI_GUARDED_BY(mu_) = 0;
   Map kept_ TUTTI_GUARDED_BY(mu_);
 };
 
@@ -78,12 +80,11 @@ Payload outline_of(const Payload& answer);
 // An answer that its caller puts together. Large pieces get memory of their own, aligned as a tensor's.
 class GatheredAnswer {
  public:
-  // kInvalidArgument for what outline_of did not make; kResourceExhausted for more than `most_bytes`, or than there
-  // are.
+  // kDataLoss for what outline_of did not make; kResourceExhausted for more than `most_bytes`, or than there are.
   static Result<GatheredAnswer> create(const Payload& outline, std::size_t most_bytes);
 
   std::uint64_t num_parts() const;
-  // Different parts may be put at the same time. kInvalidArgument for a part of another size.
+  // Different parts may be put at the same time. kDataLoss for a part of another size.
   Status put(std::uint64_t part, const Payload& bytes);
   // REQUIRES: all parts were put.
   Payload answer() const;

@@ -16,6 +16,8 @@ constexpr int kMostAttempts = 3;
 // Parts of one answer that are on their way at a time.
 constexpr std::uint64_t kPartsAtATime = 4;
 constexpr std::chrono::seconds kDropTimeout(5);
+// Trying to connect takes seconds where something swallows the packets.
+constexpr std::chrono::seconds kBesideRests(60);
 
 // Tells the server that no part is wanted any more; what becomes of that is not waited for.
 void drop_answer(const std::shared_ptr<ChannelState>& channel, std::string_view name) {
@@ -50,11 +52,12 @@ class PartsCall : public std::enable_shared_from_this<PartsCall> {
       MutexLock lock(mu_);
       next_ = open_ = first;
     }
-    for (std::uint64_t part = 0; part < first; ++part) ask(part, part % 2 != 0);
+    for (std::uint64_t part = 0; part < first; ++part) ask(part, goes_beside(part));
   }
 
  private:
   Status why() const { return caller_->status(); }
+  bool goes_beside(std::uint64_t part) { return part % 2 != 0 && channel_->has_beside(); }
 
   void ask(std::uint64_t part, bool beside) {
     CallOptions options;
@@ -62,7 +65,10 @@ class PartsCall : public std::enable_shared_from_this<PartsCall> {
     options.cancellation = &cancellation_;
     const auto came = [self = shared_from_this(), part, beside](const Status& status, const Payload& bytes) {
       // The second connection may fail by itself.
-      if (beside && status.code() == Code::kUnavailable) return self->ask(part, false);
+      if (beside && status.code() == Code::kUnavailable) {
+        self->channel_->beside_failed();
+        return self->ask(part, false);
+      }
       self->came(part, status, bytes);
     };
     std::make_shared<ClientCall>(channel_, kPartMethod, options, came, beside)
@@ -82,7 +88,7 @@ class PartsCall : public std::enable_shared_from_this<PartsCall> {
       if (!more) last = --open_ == 0;
     }
     if (!put.ok()) cancellation_.cancel(std::move(put));  // nobody needs the others
-    if (more) ask(next, next % 2 != 0);
+    if (more) ask(next, goes_beside(next));
     if (last) end();
   }
 
@@ -95,13 +101,17 @@ class PartsCall : public std::enable_shared_from_this<PartsCall> {
     done_ = nullptr;
   }
 
-  // The call itself was answered: its effect is there, whatever became of the parts.
+  // The call itself was answered: its effect is there, whatever became of the parts. Whatever kept them away, a limit
+  // of calls say, the answer is lost as with a connection, and the step may be tried again.
   Status outcome() TUTTI_EXCLUDES(mu_) {
     MutexLock lock(mu_);
     if (status_.ok()) return {};
     if (caller_ != nullptr && caller_->cancelled()) return caller_->status();
     if (channel_->closed()) return channel_->closed_status();
-    return status_.with_context(str_cat(channel_->description(), ": the answer to ", method_, " was lost"));
+    const Code code = status_.code();
+    const bool in_time = code != Code::kDeadlineExceeded && code != Code::kCancelled;
+    return Status(in_time ? Code::kUnavailable : code,
+                  str_cat(channel_->description(), ": the answer to ", method_, " was lost: ", status_.message()));
   }
 
   const std::shared_ptr<ChannelState> channel_;
@@ -176,6 +186,16 @@ grpc::GenericStub& ChannelState::beside() {
   MutexLock lock(mu_);
   if (!beside_) beside_ = std::make_unique<grpc::GenericStub>(dial_());
   return *beside_;
+}
+
+void ChannelState::beside_failed() {
+  MutexLock lock(mu_);
+  no_beside_until_ = std::chrono::steady_clock::now() + kBesideRests;
+}
+
+bool ChannelState::has_beside() {
+  MutexLock lock(mu_);
+  return std::chrono::steady_clock::now() >= no_beside_until_;
 }
 
 Status ChannelState::add(const std::shared_ptr<ClientCall>& call) {

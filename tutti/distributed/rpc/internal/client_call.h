@@ -6,6 +6,7 @@
 #include <grpcpp/completion_queue.h>
 #include <grpcpp/generic/generic_stub.h>
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -107,6 +108,9 @@ class ChannelState {
   grpc::GenericStub& stub() { return *stub_; }
   // The second connection, for what goes beside other things. Made when first asked for.
   grpc::GenericStub& beside() TUTTI_EXCLUDES(mu_);
+  // It failed: for some time it is not worth another try.
+  void beside_failed() TUTTI_EXCLUDES(mu_);
+  bool has_beside() TUTTI_EXCLUDES(mu_);
   TokenSigner* signer() { return signer_.get(); }
   const std::string& description() const { return description_; }
   // Of one answer, at most.
@@ -130,6 +134,7 @@ class ChannelState {
   const std::size_t message_bytes_;
   Mutex mu_;
   std::unique_ptr<grpc::GenericStub> beside_ TUTTI_GUARDED_BY(mu_);  // null: not yet asked for
+  std::chrono::steady_clock::time_point no_beside_until_ TUTTI_GUARDED_BY(mu_){};
   bool closed_ TUTTI_GUARDED_BY(mu_) = false;
   std::unordered_set<std::shared_ptr<ClientCall>> calls_ TUTTI_GUARDED_BY(mu_);
 };

@@ -173,7 +173,7 @@ void ServerCall::handle() {
   request_.Clear();
   if (context_.method() == kPartMethod) {
     server_.begin_part(self);
-    const Result<Payload> part = server_.kept_.take(request.flatten(), task_, std::chrono::steady_clock::now());
+    const Result<Payload> part = server_.kept_.take(request, task_, std::chrono::steady_clock::now());
     answer(part.status(), part.ok() ? *part : Payload());
     return;
   }
@@ -194,7 +194,7 @@ void ServerCall::handle() {
 void ServerCall::answer(const Status& status, const Payload& payload) {
   answered_.store(true);
   if (status.ok() && payload.size() >= kPartsFrom && !metadata(context_, kPartsKey).empty()) {
-    kept_as_ = server_.kept_.keep(payload, task_, std::chrono::steady_clock::now());
+    kept_as_ = server_.kept_.keep(payload, task_, peer_, std::chrono::steady_clock::now());
     if (!kept_as_.empty()) {
       context_.AddTrailingMetadata(kPartsKey, kept_as_);
       return send(outline_of(payload));
@@ -202,8 +202,10 @@ void ServerCall::answer(const Status& status, const Payload& payload) {
   }
   Status sent = status;
   if (status.ok() && payload.size() > kMostMessageBytes) {
-    sent = resource_exhausted("the answer to ", context_.method(), " has ", payload.size(), " bytes, more than ",
-                              kMostMessageBytes);
+    sent = resource_exhausted("the answer to ", context_.method(), " has ", payload.size(), " bytes, more than the ",
+                              kMostMessageBytes,
+                              " of a message; it goes in parts only where the caller takes them, "
+                              "and while no others wait for it");
   }
   if (!sent.ok()) {
     context_.AddTrailingMetadata(kAnswerKey, "1");
