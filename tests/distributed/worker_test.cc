@@ -312,6 +312,44 @@ TEST_F(TwoWorkersTest, WhatWasMeantForAPredecessorMakesNoSession) {
   EXPECT_EQ(workers_.try_register(1, "", "meant for another").status().code(), Code::kAborted);
 }
 
+// Calls `meanwhile` while it compiles.
+class SlowSession : public TaskSession {
+ public:
+  SlowSession(std::unique_ptr<TaskSession> session, const std::function<void()>& meanwhile)
+      : session_(std::move(session)), meanwhile_(meanwhile) {}
+  Result<std::shared_ptr<const TaskGraph>> add_graph(std::string_view graph, const PassOptions& passes) override {
+    meanwhile_();
+    return session_->add_graph(graph, passes);
+  }
+  void run(const std::shared_ptr<const TaskGraph>& graph, const TaskStep& step, Done done) override {
+    session_->run(graph, step, std::move(done));
+  }
+
+ private:
+  const std::unique_ptr<TaskSession> session_;
+  const std::function<void()>& meanwhile_;
+};
+
+TEST(Worker, ASessionThatEndsAndIsMadeAnewWhileAGraphIsRegistered) {
+  std::function<void()> meanwhile;
+  TestWorkers workers(1, [&](WorkerOptions& options) {
+    options.make_session = [&meanwhile, make = options.make_session](const TaskSessionOptions& session) {
+      return std::make_unique<SlowSession>(make(session), meanwhile);
+    };
+  });
+  const std::string handle(2000, 'h');  // too long to be remembered as one that ended
+  throw_if_error(workers.create_session(0, handle, 1));
+  meanwhile = [&] {
+    Answer<EmptyMessage> deleted;
+    workers.worker(0).delete_worker_session({.session_handle = handle}, {}, deleted.done());
+    deleted.value();
+    throw_if_error(workers.create_session(0, handle, 1));
+  };
+  const Status status = workers.try_register(0, PartGraph(0).bytes(), handle).status();
+  EXPECT_EQ(status.code(), Code::kAborted);
+  EXPECT_TRUE(contains(status, "ended while a graph was registered")) << status.to_string();
+}
+
 TEST_F(TwoWorkersTest, ValuesThatWereAskedForOfAPredecessorBeginNoStep) {
   const std::size_t open = workers_.worker(1).open_steps();
   Answer<RecvTensorsReply> answer;

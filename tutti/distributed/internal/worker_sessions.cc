@@ -135,12 +135,14 @@ Result<WorkerSessionPtr> WorkerSessions::find_locked(const Name& name) {
   }
   auto it = sessions_.find(name.handle);
   if (it != sessions_.end()) return it->second;
-  if (given_up_.contains(name.handle)) {
-    return unavailable(task_, " has given up session ", printable(name.handle),
-                       ": its master was lost for a while; make a new session");
-  }
+  if (given_up_.contains(name.handle)) return given_up(name.handle);
   return aborted("Session handle is not found: ", printable(name.handle), ". Possibly this worker (\"", task_,
                  "\") just restarted.");
+}
+
+Status WorkerSessions::given_up(const std::string& handle) const {
+  return unavailable(task_, " has given up session ", printable(handle),
+                     ": its master was lost for a while; make a new session");
 }
 
 Result<WorkerSessionPtr> WorkerSessions::find(const Name& name) {
@@ -152,7 +154,9 @@ Result<std::string> WorkerSessions::add_graph(const WorkerSessionPtr& session, s
   MutexLock lock(mu_);
   auto it = sessions_.find(session->handle);
   if (session != default_ && (it == sessions_.end() || it->second != session)) {
-    return find_locked({.handle = session->handle, .created = true}).status();
+    return session->given_up
+               ? given_up(session->handle)
+               : aborted(task_, ": session ", printable(session->handle), " ended while a graph was registered");
   }
   auto received = std::make_shared<const ReceivedValues>(task_, graph->received(), graph->unhurried());
   if (received->sources().empty()) received = nullptr;

@@ -87,6 +87,7 @@ class WorkerSessions {
   void remember_masters_of(const std::vector<WorkerSessionPtr>& ended) TUTTI_REQUIRES(mu_);
   Status check_not_late(const CreateWorkerSessionRequest& request) const TUTTI_REQUIRES(mu_);
   Status unknown_graph(const std::string& handle) const;
+  Status given_up(const std::string& handle) const;
 
   const std::string task_;
   const Make make_;
