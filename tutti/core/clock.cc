@@ -110,7 +110,7 @@ class SystemClock : public Clock {
 
  private:
   void run_thread() {
-    name_thread("clock");
+    begin_thread("clock");
     MutexLock lock(timers_.mu);
     while (!stopping_) {
       const std::optional<TimePoint> next = timers_.next_time();

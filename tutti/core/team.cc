@@ -24,6 +24,9 @@ namespace {
 // want, helpers poll much less.
 constexpr int kMaxSpins = 8000;
 constexpr int kMinSpins = 128;
+// After so many, some 10 µs, whoever else is ready gets the core: threads that compute take it from nobody
+// (thread_setup.h), so one that polls has to offer it. That it was taken counts as a preemption.
+constexpr int kSpinsBeforeYield = 200;
 
 using Nanoseconds = std::chrono::nanoseconds;
 
@@ -44,6 +47,20 @@ void pause_briefly() {
 #elif defined(__aarch64__)
   asm volatile("yield");
 #endif
+}
+
+// Polls until `is_over` or as often as this. Gives how many polls were left.
+template <typename IsOver>
+int poll(int spins, const IsOver& is_over) {
+  int polls = 0;
+  for (; polls < spins && !is_over(); ++polls) {
+    if (polls % kSpinsBeforeYield == kSpinsBeforeYield - 1) {
+      std::this_thread::yield();
+    } else {
+      pause_briefly();
+    }
+  }
+  return spins - polls;
 }
 
 // How often the system has taken the core away from the calling thread.
@@ -195,10 +212,7 @@ void Team::leave(Loop& loop) {
     MutexLock lock(mu_);
     loops_.erase(std::find(loops_.begin(), loops_.end(), &loop));
   }
-  for (int spins = kMaxSpins; spins > 0; --spins) {
-    if (loop.helpers.load(std::memory_order_acquire) == 0) return;
-    pause_briefly();
-  }
+  if (poll(kMaxSpins, [&] { return loop.helpers.load(std::memory_order_acquire) == 0; }) > 0) return;
   MutexLock lock(mu_);
   while (loop.helpers.load(std::memory_order_relaxed) > 0) helpers_left_.wait(mu_);
 }
@@ -206,7 +220,8 @@ void Team::leave(Loop& loop) {
 void Team::start_helpers() {
   for (int i = 1; i < size_; ++i) {
     helpers_.emplace_back([this] {
-      begin_computing_thread("tutti_team");
+      // Help is wanted at once, or not at all.
+      begin_thread("tutti_team", ThreadWork::kServes);
       help();
     });
   }
@@ -224,8 +239,7 @@ Team::Loop* Team::enter_loop() {
 Team::Loop* Team::wait_for_loop(Patience& patience) {
   rest(std::exchange(patience.rest, Nanoseconds(0)), stopping_);
   patience.renew();
-  int spins = patience.spins;
-  for (; spins > 0 && open_loops_.load(std::memory_order_acquire) == 0; --spins) pause_briefly();
+  const int spins = poll(patience.spins, [&] { return open_loops_.load(std::memory_order_acquire) > 0; });
   if (spins == 0) patience.crowd.falls_asleep();
   Loop* loop = nullptr;
   {

@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "tutti/core/status.h"
-#include "tutti/core/thread_setup.h"
 
 namespace tutti {
 
@@ -20,11 +19,14 @@ std::string make_thread_name(const std::string& pool_name, int index) {
 
 }  // namespace
 
-ThreadPool::ThreadPool(std::string name, int num_threads) {
+ThreadPool::ThreadPool(std::string name, int num_threads, ThreadWork work) {
   TUTTI_CHECK(num_threads >= 1, "thread pool \"", name, "\" of ", num_threads, " threads");
   threads_.reserve(num_threads);
   for (int i = 0; i < num_threads; ++i) {
-    threads_.emplace_back([this, thread_name = make_thread_name(name, i)] { run_thread(thread_name); });
+    threads_.emplace_back([this, thread_name = make_thread_name(name, i), work] {
+      begin_thread(thread_name, work);
+      run_threads_work();
+    });
   }
 }
 
@@ -48,8 +50,7 @@ void ThreadPool::schedule(std::function<void()> work) {
 
 bool ThreadPool::on_pool_thread() const { return current_pool == this; }
 
-void ThreadPool::run_thread(const std::string& thread_name) {
-  begin_computing_thread(thread_name);
+void ThreadPool::run_threads_work() {
   current_pool = this;
   while (true) {
     std::function<void()> work;

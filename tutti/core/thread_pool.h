@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tutti/core/mutex.h"
+#include "tutti/core/thread_setup.h"
 
 namespace tutti {
 
@@ -16,7 +17,7 @@ namespace tutti {
 class ThreadPool {
  public:
   // Threads are called "name/0", "name/1"... (cut to what the system shows). REQUIRES: num_threads >= 1.
-  ThreadPool(std::string name, int num_threads);
+  ThreadPool(std::string name, int num_threads, ThreadWork work = ThreadWork::kServes);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
@@ -27,7 +28,7 @@ class ThreadPool {
   bool on_pool_thread() const;
 
  private:
-  void run_thread(const std::string& thread_name);
+  void run_threads_work();
 
   Mutex mu_;
   CondVar work_available_;

@@ -9,13 +9,20 @@ namespace tutti {
 // What Linux shows of a thread's name.
 inline constexpr std::size_t kMaxThreadName = 15;
 
-// Names the calling thread; the rest of a longer name is cut off.
-void name_thread(const std::string& name);
+enum class ThreadWork {
+  // Keeps time, writes files, waits for others: has a core soon after it was woken.
+  kServes,
+  // Runs kernels. Woken while all cores are taken, it waits until another thread waits or has had its turn, and takes
+  // the
+  // core from nobody (SCHED_BATCH). Where several tasks share a host's cores, the messages that they wake each other
+  // with
+  // would otherwise end each other's kernels half way, with caches that are cold when they go on. An idle core is taken
+  // at once, as ever.
+  kComputes,
+};
 
-// Names it and says that it computes: woken while all cores are taken, it waits until another thread waits or has had
-// its turn, and takes the core from nobody (SCHED_BATCH). Where several tasks share a host's cores, the messages that
-// they wake each other with would otherwise end each other's kernels half way, with caches that are cold when they go
-// on. An idle core is taken at once, as ever. Threads that the operator gave another policy keep it.
-void begin_computing_thread(const std::string& name);
+// Names the calling thread, whose name is cut to kMaxThreadName, and says what it is for, whatever the thread that made
+// it is for. Where the operator chose how the program is scheduled, that stays.
+void begin_thread(const std::string& name, ThreadWork work = ThreadWork::kServes);
 
 }  // namespace tutti

@@ -310,7 +310,7 @@ std::string EventWriter::path() const {
 }
 
 void EventWriter::write_events(std::unique_ptr<RecordWriter> file) {
-  name_thread("tutti_events");
+  begin_thread("tutti_events");
   bool last = false;
   Status status;
   while (status.ok() && !last) {

@@ -30,6 +30,6 @@ LocalRuntime::LocalRuntime(const RuntimeOptions& options)
       own_clock_(options.clock ? nullptr : make_system_clock()),
       clock_(options.clock ? *options.clock : *own_clock_),
       team_(threads_or_cores(options.intra_op_threads)),
-      pool_("tutti_step", threads_or_cores(options.inter_op_threads)) {}
+      pool_("tutti_step", threads_or_cores(options.inter_op_threads), ThreadWork::kComputes) {}
 
 }  // namespace tutti

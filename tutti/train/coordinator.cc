@@ -118,7 +118,7 @@ void Coordinator::start_thread(const std::string& name, std::function<void()> bo
 
 void Coordinator::run_member(std::list<Member>::iterator member, const std::string& name,
                              const std::function<void()>& body) {
-  name_thread(name);
+  begin_thread(name);
   try {
     stop_on_exception(body);
   } catch (const Error&) {

@@ -18,7 +18,7 @@ class WaitingRun {
   ~WaitingRun() = default;
 };
 
-// Ends a wait, which takes no time; adds what became ready.
+// Ends a wait; adds what became ready. Short, unless the run ends with it.
 using EndWait = std::function<void(std::vector<int>& ready)>;
 
 // While it lives, waits that end on this thread are gathered, and ended at its end. A run goes on once, with all that

@@ -147,7 +147,7 @@ bool EventLoop::run_one() {
 }
 
 void EventLoop::listen() {
-  begin_computing_thread("tutti_shm");
+  begin_thread("tutti_shm", ThreadWork::kComputes);
   current_loop = this;
   std::uint32_t polls = 0;
   while (true) {
@@ -224,7 +224,7 @@ void EventLoop::dispatch(std::uint64_t token) {
 }
 
 void EventLoop::help() {
-  begin_computing_thread("tutti_shm_spare");
+  begin_thread("tutti_shm_spare", ThreadWork::kComputes);
   current_loop = this;
   while (true) {
     std::function<void()> work;
