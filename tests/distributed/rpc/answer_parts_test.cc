@@ -204,19 +204,31 @@ TEST(AnswerParts, MoreThan2GiB) {
 }
 
 TEST(AnswerParts, WhereTooMuchIsKeptItGoesWhole) {
-  FunctionHandler handler = echo_handler();
+  FunctionHandler handler = large_handler();
   GrpcServerOptions options = local_options();
   options.limits.connection_bytes = kLarge + (1 << 20);
   auto server = start_server(handler, options);
   GrpcClient client({});
-  std::vector<std::shared_ptr<Channel>> channels;
+  auto channel = client.channel(address_of(*server));
   std::vector<PendingAnswer> answers;
-  const Payload sent = answer_of({kLarge});
-  for (int i = 0; i < 4; ++i) {
-    channels.push_back(client.channel(address_of(*server)));
-    answers.push_back(begin_call(*channels.back(), sent));
+  for (int i = 0; i < 4; ++i) answers.push_back(begin_call(*channel, {}));
+  const std::string large = answer_of({kLarge}).flatten();
+  for (PendingAnswer& pending : answers) {
+    const Answer answer = pending.wait();
+    EXPECT_TRUE(answer.payload.flatten() == large) << answer.status.to_string();
   }
-  for (PendingAnswer& pending : answers) EXPECT_TRUE(pending.wait().payload.flatten() == sent.flatten());
+}
+
+TEST(AnswerParts, ALimitThatKeepsPartsAwayLosesTheAnswer) {
+  FunctionHandler handler = large_handler();
+  GrpcServerOptions options = local_options();
+  options.limits.calls_per_second = 4;  // the answer has 17 parts
+  auto server = start_server(handler, options);
+  GrpcClient client({});
+  auto channel = client.channel(address_of(*server));
+  const Status status = call(*channel, {}).status;
+  EXPECT_EQ(status.code(), Code::kUnavailable) << status.to_string();
+  EXPECT_NE(status.message().find("was lost"), std::string::npos) << status.to_string();
 }
 
 TEST(AnswerParts, CancellingEndsItInAnyPart) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <type_traits>
 #include <utility>
 
 #include "tutti/kernels/cpu/element.h"
@@ -16,29 +15,6 @@ namespace {
 constexpr std::int64_t kTile = 16;
 // Copies below this run on the calling thread: waking another costs as much as moving this many bytes.
 constexpr std::int64_t kParallelCopyBytes = 512 << 10;
-
-// Rows of a block that is transposed in registers.
-constexpr std::int64_t kBlock = 4;
-
-template <typename E>
-constexpr bool kHasBlocks = std::is_trivially_copyable_v<E> && sizeof(E) == 4;
-
-// to[j * to_stride + i] = from[i * from_stride + j] for i and j below kBlock.
-template <typename E>
-void transpose_block(E* to, std::int64_t to_stride, const E* from, std::int64_t from_stride) {
-  using Row __attribute__((vector_size(kBlock * sizeof(E)))) = E;
-  Row r[kBlock];
-  for (std::int64_t i = 0; i < kBlock; ++i) std::memcpy(&r[i], from + i * from_stride, sizeof(Row));
-  const Row low01 = __builtin_shufflevector(r[0], r[1], 0, 4, 1, 5);
-  const Row low23 = __builtin_shufflevector(r[2], r[3], 0, 4, 1, 5);
-  const Row high01 = __builtin_shufflevector(r[0], r[1], 2, 6, 3, 7);
-  const Row high23 = __builtin_shufflevector(r[2], r[3], 2, 6, 3, 7);
-  r[0] = __builtin_shufflevector(low01, low23, 0, 1, 4, 5);
-  r[1] = __builtin_shufflevector(low01, low23, 2, 3, 6, 7);
-  r[2] = __builtin_shufflevector(high01, high23, 0, 1, 4, 5);
-  r[3] = __builtin_shufflevector(high01, high23, 2, 3, 6, 7);
-  for (std::int64_t j = 0; j < kBlock; ++j) std::memcpy(to + j * to_stride, &r[j], sizeof(Row));
-}
 
 }  // namespace
 
@@ -60,27 +36,12 @@ struct LoopRunner {
     }
   }
 
-  static void tile_of_blocks(const Loop& outer, const Loop& inner, E* to, const E* from) {
-    for (std::int64_t j = 0; j < kTile; j += kBlock) {
-      for (std::int64_t i = 0; i < kTile; i += kBlock) {
-        transpose_block(to + j * outer.to_stride + i, outer.to_stride, from + j + i * inner.from_stride,
-                        inner.from_stride);
-      }
-    }
-  }
-
   // writes[i * 1 + j * to_stride] for loops (j outer: reads run along it, i inner: writes run along it)
   static void tiles(const Loop& outer, const Loop& inner, E* to, const E* from) {
     for (std::int64_t j0 = 0; j0 < outer.size; j0 += kTile) {
       const std::int64_t j1 = std::min(outer.size, j0 + kTile);
       for (std::int64_t i0 = 0; i0 < inner.size; i0 += kTile) {
         const std::int64_t i1 = std::min(inner.size, i0 + kTile);
-        if constexpr (kHasBlocks<E>) {
-          if (j1 - j0 == kTile && i1 - i0 == kTile) {
-            tile_of_blocks(outer, inner, to + j0 * outer.to_stride + i0, from + j0 + i0 * inner.from_stride);
-            continue;
-          }
-        }
         for (std::int64_t j = j0; j < j1; ++j) {
           E* row_to = to + j * outer.to_stride;
           const E* row_from = from + j * outer.from_stride;
