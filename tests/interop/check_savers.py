@@ -7,6 +7,7 @@ lies beside SAVER_TOOL) crosses as well, there and back.
 """
 import os
 import re
+import shutil
 import sys
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -181,17 +182,32 @@ def continue_in_tensorflow(there, begun, steps):
                 session.run(train, {images: rng.random((32, 784)), labels: rng.integers(0, 10, 32)})
 
 
-def check_one_adam_step(before, after):
-    """With learning rate 0 one step leaves the weights, and changes both moments by the same gradient."""
-    check(after["global_step"] == before["global_step"] + 1, "the global step goes on")
+def go_on_in_tutti(there, step, *flags):
+    """One step of one worker, with learning rate 0, from a copy of `there`; gives what it saved."""
+    copy = f"{there}_on"
+    shutil.rmtree(copy, ignore_errors=True)
+    shutil.copytree(there, copy)
+    with open(f"{copy}/checkpoint", encoding="utf-8") as file:
+        state = file.read()
+    with open(f"{copy}/checkpoint", "w", encoding="utf-8") as file:
+        file.write(state.replace(f"{there}/", f"{copy}/"))
+    text = run_ps_job(copy, 1, f"--train_steps={step}", "--learning_rate=0", *flags)
+    check(re.search(rf"Session begins at step {step}$", text, re.MULTILINE), f"where Tutti goes on: {text}")
+    return values(tf.train.latest_checkpoint(copy))
+
+
+def one_adam_step(before, after):
+    """What a step with learning rate 0 keeps: the weights stay, and the same gradient changes both moments of each.
+    Gives pairs of whether it is so, and what it is."""
+    yield after["global_step"] == before["global_step"] + 1, "the global step goes on"
     for name, beta in (("beta1_power", 0.9), ("beta2_power", 0.999)):
-        check(np.isclose(after[name], before[name] * beta, rtol=1e-6), f"{name} goes on")
+        yield np.isclose(after[name], before[name] * beta, rtol=1e-6), f"{name} goes on"
     for name in [n for n in before if n.endswith(("kernel", "bias"))]:
-        check(np.array_equal(after[name], before[name]), f"{name} goes on")
+        yield np.array_equal(after[name], before[name]), f"{name} goes on"
         gradient = (after[f"{name}/Adam"] - 0.9 * before[f"{name}/Adam"]) / 0.1
         square = (after[f"{name}/Adam_1"] - 0.999 * before[f"{name}/Adam_1"]) / 0.001
-        check(np.abs(gradient).max() > 0, f"{name} has a gradient")
-        check(np.allclose(gradient**2, square, rtol=1e-2, atol=1e-5), f"moments of {name} go on")
+        yield np.abs(gradient).max() > 0, f"{name} has a gradient"
+        yield np.allclose(gradient**2, square, rtol=1e-2, atol=1e-5), f"moments of {name} go on"
 
 
 def check_ps_job(folder):
@@ -204,9 +220,14 @@ def check_ps_job(folder):
         there_and_back = values(tf.train.latest_checkpoint(there))
         step = there_and_back["global_step"]
         check(step == begun["global_step"] + STEPS, f"TensorFlow's checkpoint of a ps job is of step {step}")
-        text = run_ps_job(there, 1, f"--train_steps={step}", "--learning_rate=0", *mode)
-        check(re.search(rf"Session begins at step {step}$", text, re.MULTILINE), f"where Tutti goes on: {text}")
-        check_one_adam_step(there_and_back, values(tf.train.latest_checkpoint(there)))
+        # The first token of synchronous replicas is a gift: a worker that has it ends, and saves, while the chief may
+        # still be applying the gradients. Such a job is run again.
+        for _ in range(10 if mode else 1):
+            found = list(one_adam_step(there_and_back, go_on_in_tutti(there, step, *mode)))
+            if all(ok for ok, _ in found):
+                break
+        for ok, what in found:
+            check(ok, what)
 
 
 def main():
