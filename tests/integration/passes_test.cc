@@ -22,8 +22,11 @@ SessionOptions with_passes(PassOptions passes) {
   return options;
 }
 
-constexpr PassOptions kNone{
-    .fold_constants = false, .merge_common_subexpressions = false, .fuse = false, .inline_functions = false};
+constexpr PassOptions kNone{.fold_constants = false,
+                            .merge_common_subexpressions = false,
+                            .hoist = false,
+                            .fuse = false,
+                            .inline_functions = false};
 
 Tensor random_tensor(const Shape& shape, std::mt19937& random, float low = 0.2f) {
   Tensor tensor(DType::kFloat, shape);

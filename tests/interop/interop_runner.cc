@@ -141,8 +141,11 @@ double run_case(const Case& c, Session& session) {
   return worst;
 }
 
-constexpr PassOptions kNoPasses{
-    .fold_constants = false, .merge_common_subexpressions = false, .fuse = false, .inline_functions = false};
+constexpr PassOptions kNoPasses{.fold_constants = false,
+                                .merge_common_subexpressions = false,
+                                .hoist = false,
+                                .fuse = false,
+                                .inline_functions = false};
 
 double run_with(const Case& c, const std::string& graph_def, const PassOptions& passes) {
   Graph graph(builtin_ops());

@@ -127,8 +127,11 @@ bool agrees(const Model& m, const Seen& seen) {
   return seen.loss <= kLossLimit && seen.gradients <= std::max(m.own_difference, kGradientFloor);
 }
 
-constexpr PassOptions kNoPasses{
-    .fold_constants = false, .merge_common_subexpressions = false, .fuse = false, .inline_functions = false};
+constexpr PassOptions kNoPasses{.fold_constants = false,
+                                .merge_common_subexpressions = false,
+                                .hoist = false,
+                                .fuse = false,
+                                .inline_functions = false};
 
 // Runs the model as it is, for the first losses, and as the passes make it, for `steps`.
 bool check(const std::filesystem::path& folder, int steps) {

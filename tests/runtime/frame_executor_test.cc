@@ -73,6 +73,60 @@ TEST_F(FrameExecutorTest, LoopsNest) {
   EXPECT_EQ(run(end), 108.0f);
 }
 
+// A matrix that is transposed in each iteration may be transposed before it enters.
+TEST_F(FrameExecutorTest, AProductWithWhatStaysTheSameIsTheSameHoisted) {
+  Output w = constant(graph_, Tensor::of<float>({2, 2}, {0, 2, -1, 1}));
+  Output start = constant(graph_, Tensor::of<float>({3, 2}, {1, 2, 3, 4, 5, 6}));
+  Output axes = constant(graph_, Tensor::vector<std::int32_t>({0, 1}));
+  const auto most = [](Output x, Output all) { return op1("Max", {op1("Abs", {x}), all}); };
+  // Until an element reaches the limit. `all` are the axes, outside of the loop.
+  const auto loop = [&](Output initial, Output limit, Output all, const std::string& frame, auto body) {
+    Output entered = enter(initial, frame);
+    Node* merge = graph_
+                      .add_exact({.op = "Merge",
+                                  .name = graph_.unique_name(frame + "/Merge"),
+                                  .inputs = {entered, Output()},
+                                  .attrs = {{"T", DType::kFloat}, {"N", 2}}})
+                      .value_or_throw();
+    Output reached = most(merge->output(), enter(all, frame, true));
+    Output go_on = op1("LoopCond", {less(reached, enter(limit, frame, true))});
+    Node* branch = add_op(graph_, "Switch", {merge->output(), go_on});
+    throw_if_error(graph_.set_input(*merge, 1, op1("NextIteration", {body(branch->output(1))})));
+    return op1("Exit", {branch->output(0)});
+  };
+  Output end = loop(start, scalar(1e6f), axes, "outer", [&](Output x) {
+    Output outer_w = enter(w, "outer", true), outer_axes = enter(axes, "outer", true);
+    Output limit = most(x, outer_axes) * enter(scalar(10), "outer", true);
+    return loop(x, limit, outer_axes, "inner", [&](Output y) {
+      return op1("MatMul", {y, enter(outer_w, "inner", true)}, {{"transpose_b", true}});
+    });
+  });
+  SessionOptions plain;
+  plain.passes.hoist = false;
+  const Tensor wanted = LocalSession(graph_, plain).run({}, {end})[0];
+  EXPECT_TRUE(bitwise_equal(LocalSession(graph_).run({}, {end})[0], wanted));
+  EXPECT_GE(*std::max_element(wanted.flat<float>().begin(), wanted.flat<float>().end()), 1e5f);
+}
+
+TEST_F(FrameExecutorTest, ManyNodesAreReadyAtOnce) {
+  Output one = scalar(1);
+  Output end = while_less(graph_, scalar(0), scalar(6000), "loop", [&](Output i) {
+    std::vector<Output> same;
+    for (int k = 0; k < 3000; ++k) same.push_back(op1("Identity", {enter(one, "loop", true)}));
+    return i + op1("AddN", {same});
+  });
+  EXPECT_EQ(run(end), 6000.0f);
+}
+
+TEST_F(FrameExecutorTest, ASwitchWantsOneBool) {
+  Output take = placeholder(graph_, DType::kBool, PartialShape::unknown(), "take");
+  Node* branch = add_op(graph_, "Switch", {scalar(1), take});
+  LocalSession session(graph_);
+  const auto got = session.try_run({{take, Tensor::vector<bool>({true, false})}}, {branch->output(1)});
+  EXPECT_EQ(got.status().code(), Code::kInvalidArgument);
+  EXPECT_NE(got.status().message().find("[2]"), std::string::npos) << got.status().message();
+}
+
 TEST_F(FrameExecutorTest, OnlyTheTakenBranchRuns) {
   Output take = placeholder(graph_, DType::kBool, PartialShape::scalar(), "take");
   Output x = scalar(3);

@@ -285,8 +285,11 @@ TEST_F(TaskSessionTest, GivesTheGraphThatItRuns) {
   const std::string bytes = export_graph_def(graph);
   Graph as_it_came(builtin_ops());
   Graph folded(builtin_ops());
-  const PassOptions none{
-      .fold_constants = false, .merge_common_subexpressions = false, .fuse = false, .inline_functions = false};
+  const PassOptions none{.fold_constants = false,
+                         .merge_common_subexpressions = false,
+                         .hoist = false,
+                         .fuse = false,
+                         .inline_functions = false};
   throw_if_error(import_graph_def(session->add_graph(bytes, none).value_or_throw()->graph_def(), as_it_came));
   throw_if_error(import_graph_def(session->add_graph(bytes, {}).value_or_throw()->graph_def(), folded));
   EXPECT_EQ(as_it_came.num_nodes(), 4);

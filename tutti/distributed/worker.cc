@@ -32,7 +32,11 @@ std::uint64_t seed_of(const WorkerOptions& options) {
 
 PassOptions passes_for(const RegisterGraphRequest& request) {
   if (request.optimize) return {};
-  return {.fold_constants = false, .merge_common_subexpressions = false, .fuse = false, .inline_functions = false};
+  return {.fold_constants = false,
+          .merge_common_subexpressions = false,
+          .hoist = false,
+          .fuse = false,
+          .inline_functions = false};
 }
 
 // What ends a wait for a value: the call's own cancellation, joined with its deadline where it has one.

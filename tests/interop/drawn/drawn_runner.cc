@@ -276,8 +276,11 @@ Status run_derivative(const Case& c, Graph& graph, Session& session) {
   return {};
 }
 
-constexpr PassOptions kNoPasses{
-    .fold_constants = false, .merge_common_subexpressions = false, .fuse = false, .inline_functions = false};
+constexpr PassOptions kNoPasses{.fold_constants = false,
+                                .merge_common_subexpressions = false,
+                                .hoist = false,
+                                .fuse = false,
+                                .inline_functions = false};
 
 Status run_with(const Case& c, const PassOptions& passes) try {
   Graph graph(builtin_ops());

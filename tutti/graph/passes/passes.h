@@ -22,6 +22,7 @@ class ConstantEvaluator {
 struct PassOptions {
   bool fold_constants = true;
   bool merge_common_subexpressions = true;
+  bool hoist = true;
   bool fuse = true;
   bool inline_functions = true;
   // A folded value larger than this stays unfolded.
@@ -33,6 +34,9 @@ struct PassOptions {
 Status fold_constants(FunctionBody& body, ConstantEvaluator& evaluator, std::int64_t max_bytes);
 // Keeps one of several stateless nodes with the same op, inputs and attributes.
 Status merge_common_subexpressions(FunctionBody& body);
+// Takes out of v1 loops what each iteration would do anew with a value that stays the same: transposing the second
+// operand of a MatMul.
+Status hoist(FunctionBody& body);
 // MatMul + BiasAdd (or Add of a vector) + activation becomes _FusedMatMul; Conv2D + BiasAdd _FusedConv2D; another
 // BiasAdd + activation _FusedBiasAdd; the gradients of a MaxPool and the Relu before it _MaxPoolReluGrad; chains of
 // element-wise ops _FusedElementwise.

@@ -20,9 +20,9 @@
 // nobody driving drives on, in the pool.
 
 #include <algorithm>
-#include <deque>
 #include <list>
 #include <map>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -48,10 +48,12 @@ struct OutEdge {
   int to = 0;
   int output = kControl;  // of this item, or kControl
   int input = kControl;   // of `to`, or kControl
+  bool last = false;      // nobody later in the list takes the output
 };
 
 struct ReadyItem {
   Role role = Role::kPlain;
+  bool hands_on = false;  // one input becomes an output as it is: no kernel has to run for that
   bool ignores_dead_control = false;
   bool is_transfer = false;
   bool constant_enter = false;
@@ -72,6 +74,7 @@ struct FrameDef {
   int depth = 0;
   std::string name;
   std::vector<int> items;
+  std::vector<int> pending;  // of each item, when an iteration opens
   std::vector<int> exits;
   int num_values = 0;
   int num_enters = 0;
@@ -104,6 +107,7 @@ struct Frame {
   std::uint64_t id = 0;             // 0 for the root
   Iteration* parent = nullptr;      // null for the root
   std::list<Iteration> iterations;  // oldest first
+  std::list<Iteration> spare;       // ended ones, whose memory the next take over
   std::int64_t next_number = 0;
   int pending_enters = 0;
   std::vector<Token> invariants;
@@ -163,6 +167,13 @@ Role role_of(const Node& node) {
   return Role::kPlain;
 }
 
+// Whether the node only decides where a value goes. References are left to the kernels.
+bool hands_on(const Node& node, Role role) {
+  if (node.op_name().starts_with("Ref")) return false;
+  if (role == Role::kPlain) return node.op_name() == "Identity" || node.op_name() == "LoopCond";
+  return true;
+}
+
 // ---- Compilation ----
 
 Result<std::unique_ptr<Executable>> FrameExecutable::create(NodeTable table, ThreadPool* pool) {
@@ -220,6 +231,7 @@ Status FrameExecutable::assign_frames() {
     const Node& node = *table_.items[i].node;
     ReadyItem& item = items_[i];
     item.role = role_of(node);
+    item.hands_on = hands_on(node, item.role);
     item.ignores_dead_control = node.op().has(kIgnoresDeadControl);
     item.is_transfer = node.op().has(kTransfer);
     TUTTI_ASSIGN_OR_RETURN(item.frame, frame_of_inputs(i));
@@ -280,6 +292,17 @@ void FrameExecutable::connect() {
     if (item.role != Role::kMerge) item.initial_pending += static_cast<int>(inputs.size());
     if (inputs.empty() && table_.control_inputs[i].empty()) sources_.push_back(static_cast<int>(i));
   }
+  for (ReadyItem& item : items_) {
+    std::set<int> taken_later;
+    for (auto edge = item.outs.rbegin(); edge != item.outs.rend(); ++edge) {
+      edge->last = edge->output != kControl && taken_later.insert(edge->output).second;
+      // Which input it was, only the kernel says.
+      if (item.role == Role::kMerge && edge->output == 1) item.hands_on = false;
+    }
+  }
+  for (FrameDef& frame : frames_) {
+    for (int item : frame.items) frame.pending.push_back(items_[item].initial_pending);
+  }
 }
 
 // ---- Execution ----
@@ -313,7 +336,9 @@ class FrameExecution final : public WaitingRun {
   };
 
   void drive();
+  Ready take_ready();
   void run_ready(const Ready& ready);
+  bool hand_on(const Ready& ready, std::vector<Value>& outputs);
   Status run_kernel(const Ready& ready, std::vector<Value>& outputs, bool& pending);
   Status read_inputs(const Ready& ready);
   bool is_dead_node(const Ready& ready) const;
@@ -343,7 +368,9 @@ class FrameExecution final : public WaitingRun {
 
   // Owned by whoever drives.
   std::unique_ptr<Frame> root_;
-  std::deque<Ready> ready_;
+  std::vector<Ready> ready_;  // the first next_ready_ of them have run
+  std::size_t next_ready_ = 0;
+  std::vector<Value> outputs_;  // of the node that runs, unless it is asynchronous; empty values otherwise
   Status status_;
 
   Mutex mu_;
@@ -368,10 +395,8 @@ void FrameExecution::start() {
 // Runs what is ready and what came into the inbox until nothing is left to do on this thread.
 void FrameExecution::drive() {
   while (true) {
-    while (!ready_.empty()) {
-      const Ready ready = ready_.front();
-      ready_.pop_front();
-      run_ready(ready);
+    while (next_ready_ < ready_.size()) {
+      run_ready(take_ready());
     }
     std::vector<std::shared_ptr<AsyncCall>> ended;
     {
@@ -395,6 +420,17 @@ void FrameExecution::drive() {
   }
 }
 
+// The oldest. REQUIRES: there is one.
+FrameExecution::Ready FrameExecution::take_ready() {
+  constexpr std::size_t kMostKept = 1024;
+  const Ready ready = ready_[next_ready_++];
+  if (next_ready_ == ready_.size() || next_ready_ == kMostKept) {
+    ready_.erase(ready_.begin(), ready_.begin() + static_cast<std::ptrdiff_t>(next_ready_));
+    next_ready_ = 0;
+  }
+  return ready;
+}
+
 bool FrameExecution::is_dead_node(const Ready& ready) const {
   const ReadyItem& item = plan_.items_[ready.item];
   if (item.role == Role::kMerge) return ready.iteration->taken[item.local] == 0;
@@ -404,15 +440,38 @@ bool FrameExecution::is_dead_node(const Ready& ready) const {
 void FrameExecution::run_ready(const Ready& ready) {
   if (step_.cancellation->cancelled()) return fail(step_.cancellation->status());
   const NodeItem& node = plan_.table_.items[ready.item];
-  std::vector<Value> outputs(node.num_outputs);
+  outputs_.resize(node.num_outputs);
   if (is_dead_node(ready) && !plan_.items_[ready.item].is_transfer) {
     if (node.kind == NodeKind::kRetval) return fail(dead_result(node));
-    return end_item(ready, outputs);
+    return end_item(ready, outputs_);
   }
+  if (hand_on(ready, outputs_)) return end_item(ready, outputs_);
   bool pending = false;
-  Status status = run_kernel(ready, outputs, pending);
-  if (!status.ok()) return fail(plan_.table_.annotate(*node.node, status));
-  if (!pending) end_item(ready, outputs);
+  Status status = run_kernel(ready, outputs_, pending);
+  if (!status.ok()) {
+    outputs_.clear();
+    return fail(plan_.table_.annotate(*node.node, status));
+  }
+  if (!pending) end_item(ready, outputs_);
+}
+
+// False: it is for the kernel, which knows what to do with references, what to say of bad input, and is recorded.
+bool FrameExecution::hand_on(const Ready& ready, std::vector<Value>& outputs) {
+  const ReadyItem& item = plan_.items_[ready.item];
+  if (!item.hands_on || step_.trace) return false;
+  Value* const inputs = ready.iteration->values.data() + item.first_value;
+  std::size_t from = 0, to = 0;
+  if (item.role == Role::kMerge) {
+    while (from < item.input_index.size() && !inputs[from].tensor.has_value()) ++from;
+    if (from == item.input_index.size()) return false;
+  } else if (item.role == Role::kSwitch) {
+    const Tensor& taken = inputs[1].tensor;
+    if (taken.dtype() != DType::kBool || taken.num_elements() != 1 || taken.shape().rank() != 0) return false;
+    to = *taken.data<bool>() ? 1 : 0;
+  }
+  if (!inputs[from].tensor.has_value()) return false;
+  outputs[to].tensor = std::move(inputs[from].tensor);
+  return true;
 }
 
 Status FrameExecution::read_inputs(const Ready& ready) {
@@ -489,6 +548,7 @@ void FrameExecution::end_item(const Ready& ready, std::vector<Value>& outputs) {
   }
   for (std::uint32_t index : item.input_index) iteration.values[index] = {};
   propagate(iteration, item, outputs, dead);
+  outputs.clear();
   release(iteration);
 }
 
@@ -504,7 +564,7 @@ void FrameExecution::propagate(Iteration& iteration, const ReadyItem& item, std:
   for (const OutEdge& edge : item.outs) {
     Token token{.to = edge.to, .input = edge.input, .dead = dead};
     if (edge.output != kControl) {
-      token.value = outputs[edge.output];
+      token.value = edge.last ? std::move(outputs[edge.output]) : outputs[edge.output];
       token.dead = dead || is_dead(token.value);
     }
     switch (item.role) {
@@ -590,12 +650,13 @@ Frame& FrameExecution::child_of(Iteration& iteration, int def) {
 }
 
 Iteration& FrameExecution::open_iteration(Frame& frame) {
-  Iteration& iteration = frame.iterations.emplace_back();
+  if (frame.spare.empty()) frame.spare.emplace_back();
+  frame.iterations.splice(frame.iterations.end(), frame.spare, frame.spare.begin());
+  Iteration& iteration = frame.iterations.back();
   iteration.frame = &frame;
   iteration.position = {.frame = frame.id, .iteration = frame.next_number++};
   const FrameDef& def = *frame.def;
-  iteration.pending.reserve(def.items.size());
-  for (int item : def.items) iteration.pending.push_back(plan_.items_[item].initial_pending);
+  iteration.pending = def.pending;
   iteration.dead.assign(def.items.size(), 0);
   iteration.taken.assign(def.items.size(), 0);
   iteration.values.resize(def.num_values);
@@ -637,7 +698,10 @@ bool FrameExecution::collect(Frame& frame) {
   if (frame.pending_enters > 0 || frame.parent == nullptr) return false;
   while (frame.iterations.front().outstanding == 0) {
     if (frame.iterations.size() == 1 && frame.deferred.empty()) return true;
-    frame.iterations.pop_front();
+    for (Value& value : frame.iterations.front().values) {
+      if (value.tensor.has_value() || value.ref) value = {};
+    }
+    frame.spare.splice(frame.spare.end(), frame.iterations, frame.iterations.begin());
     if (frame.deferred.empty()) continue;
     std::vector<Token> tokens = std::move(frame.deferred);
     frame.deferred.clear();
@@ -673,6 +737,7 @@ void FrameExecution::drop_frames() {
 
 void FrameExecution::fail(const Status& status) {
   ready_.clear();
+  next_ready_ = 0;
   if (!status_.ok()) return;
   status_ = status;
   step_.cancellation->cancel(status);
