@@ -35,7 +35,7 @@ class HoistTest : public ::testing::Test {
 
   Graph graph_{builtin_ops()};
   Output x_ = placeholder(graph_, DType::kFloat, {-1, 4}, "x");
-  Output w_ = placeholder(graph_, DType::kFloat, {-1, 4}, "w");
+  Output w_ = placeholder(graph_, DType::kFloat, {3, 4}, "w");
 };
 
 TEST_F(HoistTest, WhatEntersIsTransposedOnceBefore) {
@@ -60,14 +60,16 @@ TEST_F(HoistTest, WhatEntersIsTransposedOnceBefore) {
 
 TEST_F(HoistTest, TheRestStays) {
   Output unknown = placeholder(graph_, DType::kFloat, PartialShape::unknown(), "unknown");
+  Output large = placeholder(graph_, DType::kFloat, {5'000'000, 4}, "large");
   Output x = enter(x_, false);
-  const std::vector<Output> products{
+  const std::vector<Output> in_loop{
       product(x, enter(w_, false)),  // another value in each iteration
       product(x, enter(unknown)),    // may be no matrix: the product says so
-      op1("MatMul", {enter(w_, false), enter(x_)}, {{"transpose_a", true}}), product(x_, w_),  // in no loop
+      product(x, enter(large)),      // would lie in memory twice
+      op1("MatMul", {enter(w_, false), enter(x_)}, {{"transpose_a", true}}),
   };
-  std::vector<Output> fetches(products);
-  for (std::size_t i = 0; i < 3; ++i) fetches[i] = op1("Exit", {products[i]});
+  std::vector<Output> fetches{product(x_, w_)};
+  for (Output value : in_loop) fetches.push_back(op1("Exit", {value}));
   EXPECT_TRUE(of_op(hoisted(fetches), "Transpose").empty());
 }
 

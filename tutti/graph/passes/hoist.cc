@@ -7,6 +7,18 @@
 namespace tutti {
 namespace {
 
+// What may lie in memory twice while its loop runs.
+constexpr std::int64_t kMostBytes = std::int64_t{64} << 20;
+
+// Whether it is a matrix, and not too large: a product has something to say about what is none.
+bool is_matrix(const Output& value) {
+  const PartialShape& shape = value.shape();
+  if (!shape.fully_known() || shape.rank() != 2) return false;
+  const double bytes = static_cast<double>(shape.dim(0)) * static_cast<double>(shape.dim(1)) *
+                       static_cast<double>(dtype_size(value.dtype()));
+  return bytes <= static_cast<double>(kMostBytes);
+}
+
 // Products whose second operand every iteration of a v1 loop transposes anew: it comes in by a constant Enter. The
 // operand is transposed before it enters.
 class Hoister {
@@ -18,7 +30,7 @@ class Hoister {
       if (node->op_name() != "MatMul" || !node->attr<bool>("transpose_b")) continue;
       Node& enter = *node->input(1).node;
       if (enter.op_name() != "Enter" || !enter.attr<bool>("is_constant")) continue;
-      if (enter.input(0).shape().rank() != 2) continue;  // the product has something to say about it
+      if (!is_matrix(enter.input(0))) continue;
       TUTTI_ASSIGN_OR_RETURN(Node * turned, turned_enter(enter));
       TUTTI_RETURN_IF_ERROR(graph_.set_input(*node, 1, turned->output()));
       graph_.set_attr(*node, "transpose_b", false);

@@ -35,7 +35,7 @@ Status fold_constants(FunctionBody& body, ConstantEvaluator& evaluator, std::int
 // Keeps one of several stateless nodes with the same op, inputs and attributes.
 Status merge_common_subexpressions(FunctionBody& body);
 // Takes out of v1 loops what each iteration would do anew with a value that stays the same: transposing the second
-// operand of a MatMul.
+// operand of a MatMul, if it is of a moderate size.
 Status hoist(FunctionBody& body);
 // MatMul + BiasAdd (or Add of a vector) + activation becomes _FusedMatMul; Conv2D + BiasAdd _FusedConv2D; another
 // BiasAdd + activation _FusedBiasAdd; the gradients of a MaxPool and the Relu before it _MaxPoolReluGrad; chains of
