@@ -14,6 +14,7 @@
 
 #include "tutti/ops/array.h"
 #include "tutti/ops/builders.h"
+#include "tutti/ops/linalg.h"
 #include "tutti/ops/math.h"
 #include "tutti/ops/nn.h"
 #include "tutti/ops/state.h"
@@ -195,5 +196,38 @@ std::vector<Update> all_updates() {
 INSTANTIATE_TEST_SUITE_P(Updates, TornVariable, ::testing::ValuesIn(all_updates()), [](const auto& info) {
   return info.param.op + (info.param.resource ? "Resource" : "Ref") + (info.param.use_locking ? "Locked" : "");
 });
+
+// Pieces of a batch begin and end anywhere in it, also within the run of products that share an operand.
+TEST(Concurrency, ProductsOfABatchRunSideBySide) {
+  const auto number = [](std::int64_t i) { return static_cast<float>(i * 7 % 23 - 11); };  // sums are exact
+  constexpr std::int64_t kRows = 41, kInner = 60, kColumns = 50;
+  for (const auto& [outer_x, outer_y] : {std::pair<Shape, Shape>{{7, 5}, {7, 5}}, {{7, 1}, {5}}, {{35}, {1}}}) {
+    const auto with = [](const Shape& outer, std::int64_t rows, std::int64_t columns) {
+      std::vector<std::int64_t> dims(outer.dims().begin(), outer.dims().end());
+      dims.insert(dims.end(), {rows, columns});
+      return Shape::create(dims).value_or_throw();
+    };
+    const Tensor x = filled(with(outer_x, kRows, kInner), number), y = filled(with(outer_y, kInner, kColumns), number);
+    Graph graph(builtin_ops());
+    Output product = batch_matmul(constant(graph, x), constant(graph, y));
+    SessionOptions options;
+    options.threads = {.intra_op_threads = 3, .inter_op_threads = 1};
+    options.passes.fold_constants = false;
+    const Tensor got = LocalSession(graph, options).run({}, {product})[0];
+    ASSERT_EQ(got.num_elements(), 35 * kRows * kColumns);
+    for (std::int64_t p = 0; p < 35; ++p) {
+      const std::int64_t in_x = outer_x.num_elements() == 7 ? p / 5 : p;
+      const std::int64_t in_y = p % outer_y.num_elements();
+      for (std::int64_t i = 0; i < kRows * kColumns; ++i) {
+        float sum = 0;
+        for (std::int64_t k = 0; k < kInner; ++k) {
+          sum += x.flat<float>()[(in_x * kRows + i / kColumns) * kInner + k] *
+                 y.flat<float>()[(in_y * kInner + k) * kColumns + i % kColumns];
+        }
+        ASSERT_EQ(got.flat<float>()[p * kRows * kColumns + i], sum) << str_cat(outer_x, " ", outer_y, ": ", p, " ", i);
+      }
+    }
+  }
+}
 
 }  // namespace tutti::concurrency_test

@@ -1,5 +1,6 @@
 #include "tutti/kernels/cpu/matmul.h"
 
+#include <algorithm>
 #include <atomic>
 #include <optional>
 #include <string>
@@ -14,6 +15,9 @@
 
 namespace tutti::cpu {
 namespace {
+
+// Multiply-adds of products that are worth a thread.
+constexpr double kPieceWork = 100'000;
 
 // The sizes of a product of two matrices; an error gives both shapes.
 Result<GemmShape> product_shape(std::string_view op, const Shape& a, const Shape& b, bool transpose_a,
@@ -148,7 +152,7 @@ class BatchMatMulKernel : public Kernel {
     return result;
   }
 
-  // Many products run side by side; few are split themselves.
+  // Many products run side by side, whichever row of the walk they are in; few are split themselves.
   Status multiply_all(KernelContext& context, const GemmShape& s, const Broadcast<2>& walk, const Tensor& x,
                       const Tensor& y, Tensor& out) const {
     const auto [x_step, y_step] = walk.row_step();
@@ -158,9 +162,13 @@ class BatchMatMulKernel : public Kernel {
     Team& outer = apart ? context.team() : Team::alone();
     std::atomic<bool> failed = false;
     Status first_error;
-    parallel_for(outer, walk.rows(), 1, [&, x_by = x_step, y_by = y_step](std::int64_t begin, std::int64_t end) {
-      walk.for_rows(begin, end, [&](std::int64_t to, const std::array<std::int64_t, 2>& from) {
-        for (std::int64_t i = 0; i < walk.row_size() && !failed; ++i) {
+    const double work = static_cast<double>(s.m) * static_cast<double>(s.n) * static_cast<double>(s.k);
+    const auto grain = static_cast<std::int64_t>(std::max(1.0, kPieceWork / std::max(1.0, work)));
+    parallel_for(outer, products, grain, [&, x_by = x_step, y_by = y_step](std::int64_t begin, std::int64_t end) {
+      const std::int64_t row = walk.row_size();
+      walk.for_rows(begin / row, (end + row - 1) / row, [&](std::int64_t to, const std::array<std::int64_t, 2>& from) {
+        const std::int64_t last = std::min(row, end - to);
+        for (std::int64_t i = std::max<std::int64_t>(0, begin - to); i < last && !failed; ++i) {
           Status status = multiply(dtype_, s, at_element(dtype_, x.raw(), (from[0] + i * x_by) * s.m * s.k),
                                    at_element(dtype_, y.raw(), (from[1] + i * y_by) * s.k * s.n),
                                    at_element(dtype_, out.raw(), (to + i) * s.m * s.n), inner, context.allocator());
