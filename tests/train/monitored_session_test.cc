@@ -413,6 +413,20 @@ TEST_F(MonitoredTest, HooksEndAlsoAfterShouldStopLostTheSession) {
   EXPECT_EQ(events, (Events{"a.begin", "a.after_create_session", "a.after_create_session", "a.end"}));
 }
 
+// Whatever should_stop() is about when the thread fails.
+TEST_F(MonitoredTest, ALostTaskIsNeverTakenForTheEnd) {
+  creator.checkpoint_dir = directory.path();
+  for (int i = 0; i < 200; ++i) {
+    MonitoredSession monitored = session({loses_a_task_once()});
+    while (monitored.sessions_created() < 2) {
+      ASSERT_FALSE(monitored.should_stop()) << i;
+      if (i % 2 == 0 && surroundings.lines.count("A task was lost: the session is closed") <= i) continue;
+      monitored.run({job.train});
+    }
+    monitored.close();
+  }
+}
+
 TEST_F(MonitoredTest, NothingIsInitialisedAgainToEndHooks) {
   MonitoredSession monitored = session({loses_a_task_once(), RecordingHook("a", events)});
   lose_in_should_stop(monitored, surroundings.lines);

@@ -235,8 +235,10 @@ void MonitoredSession::Impl::say_stragglers(const std::vector<std::string>& name
 bool MonitoredSession::Impl::should_stop() {
   if (closed_ || stop_requested_) return true;
   if (live_ == nullptr) return false;  // the next run makes one
+  // In this order: a stop that is seen has its error with it.
+  const bool stops = live_->coordinator().should_stop();
   const Status error = live_->coordinator().requested_error();
-  if (error.ok()) return live_->coordinator().should_stop();
+  if (error.ok()) return stops;
   if (!recovers_ || !is_preemption(error)) {
     last_run_ = error.code() == Code::kOutOfRange ? LastRun::kInputEnded : LastRun::kFailed;
     throw_error(failure_ = error);
