@@ -21,9 +21,9 @@ tf1.logging.set_verbosity(tf1.logging.ERROR)
 
 TOOL = sys.argv[1]
 TIMEOUT_S = 120
+ATTEMPTS = 3
 
 # Those in one list share a directory: the later ones go on where the earlier ones ended.
-ATTEMPTS = 3
 SCENARIOS = [["first", "again", "late"], ["input_ends"], ["abort"], ["nan"], ["nan_stops"], ["listener"], ["profile"]]
 
 
