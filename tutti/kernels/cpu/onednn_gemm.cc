@@ -1,7 +1,8 @@
 // Float products on oneDNN's plain gemm, each call on one thread. Its matmul primitive is slower on one thread (by 7 %
 // over the products of an MLP step at batch 32, 4 % at 128: AVX-512, measured alternating), and its own threads are
-// OpenMP's, whose barriers stand still when the cores are shared with other processes. Loops of our own that pack nothing,
-// or only a few rows, have 0.88 to 0.99 of its speed on those products: it is at 96 % of what the core can multiply.
+// OpenMP's, whose barriers stand still when the cores are shared with other processes. Loops of our own that pack
+// nothing, or only a few rows, have 0.88 to 0.99 of its speed on those products: it is at 96 % of what the core can
+// multiply.
 #include <algorithm>
 #include <atomic>
 
