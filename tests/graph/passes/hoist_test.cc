@@ -73,4 +73,18 @@ TEST_F(HoistTest, TheRestStays) {
   EXPECT_TRUE(of_op(hoisted(fetches), "Transpose").empty());
 }
 
+TEST_F(HoistTest, OnlyWhereItIsAskedFor) {
+  struct NoEvaluator : ConstantEvaluator {
+    Result<std::vector<Tensor>> evaluate(const Node&, const std::vector<Tensor>&) override {
+      return unimplemented("nothing is folded here");
+    }
+  } evaluator;
+  const Output fetch = op1("Exit", {product(enter(x_, false), enter(w_))});
+  for (const bool hoist : {false, true}) {
+    FunctionBody body = extract_subgraph(graph_, {.feeds = {"x", "w"}, .fetches = {fetch.name()}}).value_or_throw();
+    throw_if_error(run_passes(body, {.fold_constants = false, .hoist = hoist}, evaluator));
+    EXPECT_EQ(of_op(body, "Transpose").size(), hoist ? 1u : 0u);
+  }
+}
+
 }  // namespace tutti::hoist_test
