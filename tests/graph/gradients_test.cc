@@ -292,16 +292,6 @@ TEST_F(GradientsTest, OpWithoutGradientIsNamed) {
   EXPECT_FALSE(gradients({y}, {add_op(graph, "Placeholder", {}, {{"dtype", DType::kDouble}})->output()})[0]);
 }
 
-TEST_F(GradientsTest, V1ControlFlowIsRefused) {
-  Output x = scalar(3);
-  Output pred = constant(Tensor::scalar(true));
-  Node* branch = add_op(graph_, "Switch", {x, pred}, {}, "sw");
-  EXPECT_NE(error_of([&] {
-              gradients({op1("Neg", {branch->output(1)})}, {x});
-            }).find("Switch \"sw\" is v1 control flow; use cond/while_loop"),
-            std::string::npos);
-}
-
 TEST_F(GradientsTest, ChainOf100000Nodes) {
   Output x = scalar(3);
   Output y = x;

@@ -14,6 +14,7 @@ import conv_cases  # noqa: E402
 import embedding_cases  # noqa: E402
 import random_cases  # noqa: E402
 import training_cases  # noqa: E402
+import v1_gradient_cases  # noqa: E402
 
 
 def main():
@@ -24,7 +25,8 @@ def main():
     if not part:
         shutil.rmtree(root, ignore_errors=True)
     count = 0
-    for module in (training_cases, control_flow_cases, random_cases, conv_cases, embedding_cases):
+    for module in (training_cases, control_flow_cases, random_cases, conv_cases, embedding_cases,
+                   v1_gradient_cases):
         for case in module.cases():
             if part in case.name:
                 case.write(root)

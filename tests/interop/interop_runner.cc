@@ -11,6 +11,7 @@
 #include "npy.h"
 #include "run_folders.h"
 #include "tutti/core/file_system.h"
+#include "tutti/graph/gradients.h"
 #include "tutti/graph/graph_def.h"
 #include "tutti/ops/op_table.h"
 #include "tutti/runtime/local_session.h"
@@ -30,6 +31,8 @@ struct Case {
   Arrays feeds;
   Arrays each;
   Arrays final;
+  std::vector<std::string> ys;
+  Arrays gradients;  // by x
 };
 
 std::string read(const std::string& path) { return read_file(local_file_system(), path).value_or_throw(); }
@@ -58,6 +61,8 @@ Case load_case(const std::string& folder) {
   c.feeds = load_arrays(folder, json.at("feeds"));
   c.each = load_arrays(folder, json.at("each"));
   c.final = load_arrays(folder, json.at("final"));
+  c.ys = json.at("gradients").at("ys");
+  c.gradients = load_arrays(folder, json.at("gradients").at("xs"));
   return c;
 }
 
@@ -147,9 +152,25 @@ constexpr PassOptions kNoPasses{.fold_constants = false,
                                 .fuse = false,
                                 .inline_functions = false};
 
-double run_with(const Case& c, const std::string& graph_def, const PassOptions& passes) {
+// Differentiates, and expects of the gradients what the case does of those by x.
+void add_gradients(Graph& graph, Case& c) {
+  if (c.gradients.empty()) return;
+  std::vector<Output> ys;
+  std::vector<Output> xs;
+  for (const std::string& y : c.ys) ys.push_back(graph.find_output(y).value_or_throw());
+  for (const auto& [x, array] : c.gradients) xs.push_back(graph.find_output(x).value_or_throw());
+  const std::vector<Gradient> found = gradients(ys, xs);
+  std::size_t i = 0;
+  for (const auto& [x, array] : c.gradients) {
+    if (!found[i]) throw_error(internal_error("no gradient with respect to ", x));
+    c.each[found[i++].dense().name()] = array;
+  }
+}
+
+double run_with(Case c, const std::string& graph_def, const PassOptions& passes) {
   Graph graph(builtin_ops());
   throw_if_error(import_graph_def(graph_def, graph));
+  add_gradients(graph, c);
   LocalSession session(graph, {.passes = passes});
   return run_case(c, session);
 }

@@ -114,6 +114,7 @@ void DifferentiatedBody::add_gradients(const std::vector<bool>& has_grad, const 
   arg_rows_.resize(num_args());
   if (ys.empty() || xs.empty()) return;
   std::vector<Gradient> found = gradients(ys, xs, options);
+  refuse_v1_gradients();
   for (int i = 0, next = 0; i < num_args(); ++i) {
     if (!wanted[i]) continue;
     const Gradient& gradient = found[next++];
@@ -122,6 +123,17 @@ void DifferentiatedBody::add_gradients(const std::vector<bool>& has_grad, const 
     } else {
       arg_grads_[i] = gradient.dense();
     }
+  }
+}
+
+// Values of branches and loops cannot be handed from the forward to the backward function.
+void DifferentiatedBody::refuse_v1_gradients() {
+  for (int id = first_new_id_; id < graph().id_limit(); ++id) {
+    const Node* node = graph().node_by_id(id);
+    if (node == nullptr || !node->op().has(kControlFlow)) continue;
+    throw_error(unimplemented(
+        "gradients: function ", printable(function_.name),
+        " has v1 control flow on the way, which is differentiated outside of functions only; see ", node->describe()));
   }
 }
 

@@ -64,6 +64,7 @@ class DifferentiatedBody {
  private:
   void add_gradients(const std::vector<bool>& has_grad, const std::vector<bool>& wanted,
                      const GradientOverrides& overrides);
+  void refuse_v1_gradients();
   void mark_forward();
   void mark_shapes_forward(const std::vector<bool>& free_args);
   bool is_free(Output value, const std::vector<bool>& free_args) const;
