@@ -122,7 +122,7 @@ build/peers_new/installed: tests/interop/requirements_new.txt
 	@touch $@
 
 # A mixed cluster: one program of each kind that moves tensors, state, gradients and errors between the two systems.
-MIXED := seed_three|training_(ref|resource)|while_v1_gradient|while_v2_gradient|accumulators|error_first|partial_run$$|session_saver
+MIXED := seed_three|training_(ref|resource)|while_v1_gradient|values_variants|while_v2_gradient|accumulators|error_first|partial_run$$|session_saver
 
 # TensorFlow clients of two versions against a cluster of Tutti's servers, and one against mixed ones; cluster_reference:
 # against TensorFlow's own.

@@ -12,6 +12,9 @@
 #include "proto/tutti_task.pb.h"
 #include "proto/worker.pb.h"
 #include "tests/distributed/message_samples.h"
+#include "tests/support/variant_values.h"
+#include "tutti/distributed/internal/tensor_wire.h"
+#include "tutti/graph/tensor_bytes.h"
 #include "tutti/graph/tensor_codec.h"
 
 namespace tutti::codec_test {
@@ -278,6 +281,115 @@ class Thing : public VariantObject {
   std::string type_name() const override { return "Thing"; }
   std::string debug_string() const override { return "thing"; }
 };
+
+std::string text_of(const Payload& bytes) { return whole_text(decoded<RecvTensorReply>(bytes).tensor); }
+
+TEST(Codec, VariantsOfEveryKind) {
+  std::mt19937 random(6);
+  for (const Tensor& sample : variant_samples()) {
+    const std::string bytes = bytes_of(RecvTensorReply{sample, false, 0});
+    tf::RecvTensorResponse proto;
+    ASSERT_TRUE(encode_tensor(sample, proto.mutable_tensor()).ok());
+    EXPECT_EQ(bytes, proto.SerializeAsString());
+    EXPECT_EQ(text_of(Payload(bytes)), whole_text(sample));
+    for (const std::size_t piece : {3, 100}) EXPECT_EQ(text_of(in_pieces(bytes, random, piece)), whole_text(sample));
+  }
+}
+
+// TensorFlow packs the variants, and their numbers not at all.
+TEST(Codec, VariantsAsTensorFlowSendsThem) {
+  std::mt19937 random(7);
+  for (const Tensor& sample : variant_samples()) {
+    tf::RecvTensorResponse proto;
+    ASSERT_TRUE(
+        proto.mutable_tensor()->ParseFromString(tensor_to_bytes(sample, StringElements::kField).value_or_throw()));
+    const std::string bytes = proto.SerializeAsString();
+    EXPECT_EQ(text_of(Payload(bytes)), whole_text(sample));
+    EXPECT_EQ(text_of(in_pieces(bytes, random, 50)), whole_text(sample));
+  }
+}
+
+TEST(Codec, TheLastVariantRepeats) {
+  tf::RecvTensorResponse proto;
+  ASSERT_TRUE(encode_tensor(optional_of({}), proto.mutable_tensor()).ok());
+  proto.mutable_tensor()->mutable_tensor_shape()->add_dim()->set_size(3);
+  const Tensor three = decoded<RecvTensorReply>(Payload(proto.SerializeAsString())).tensor;
+  for (const Variant& element : three.flat<Variant>()) EXPECT_NE(element.get<Optional>(), nullptr);
+  proto.mutable_tensor()->mutable_tensor_shape()->mutable_dim(0)->set_size(1LL << 40);
+  EXPECT_EQ(decode_error<RecvTensorReply>(proto.SerializeAsString()).code(), Code::kResourceExhausted);
+}
+
+TEST(Codec, TensorsInVariantsLieOverTheMessage) {
+  const Tensor large = patterned(DType::kFloat, {100'000});
+  const Payload sent = encode(RecvTensorReply{list_of(DType::kFloat, {-1}, {large}), false, 0}).value_or_throw();
+  const Tensor received = decoded<RecvTensorReply>(sent).tensor;
+  const Tensor item = received.scalar<Variant>().get<TensorList>()->item(0);
+  EXPECT_EQ(item.raw(), large.raw());
+  EXPECT_FALSE(item.unique());
+}
+
+TEST(Codec, DamagedVariants) {
+  std::mt19937 random(8);
+  const std::string bytes = bytes_of(RecvTensorReply{variant_samples()[8], false, 0});
+  for (std::size_t i = 3; i < bytes.size(); ++i) {
+    EXPECT_EQ(decode_error<RecvTensorReply>(bytes.substr(0, i)).code(), Code::kInvalidArgument) << i;
+    for (int round = 0; round < 20; ++round) {
+      std::string changed = bytes;
+      changed[i] = static_cast<char>(random());
+      (void)decode_error<RecvTensorReply>(changed);
+    }
+  }
+  tf::RecvTensorResponse proto;
+  proto.mutable_tensor()->set_dtype(tf::DT_VARIANT);
+  proto.mutable_tensor()->add_variant_val()->set_type_name("tensorflow::DatasetVariantWrapper");
+  const Status unknown = decode_error<RecvTensorReply>(proto.SerializeAsString());
+  EXPECT_EQ(unknown.code(), Code::kUnimplemented);
+  EXPECT_NE(unknown.message().find("DatasetVariantWrapper"), std::string::npos);
+}
+
+// An optional in an optional, `depth` times; packed or not.
+std::string nested_optionals(int depth, bool packed) {
+  const auto length = [](std::size_t bytes) {
+    std::string text;
+    for (; bytes >= 0x80; bytes >>= 7) text.push_back(static_cast<char>(bytes | 0x80));
+    return text + static_cast<char>(bytes);
+  };
+  std::string tensor = "\x08\x15";
+  for (int i = 0; i < depth; ++i) {
+    const std::string variant = "\x0a\x1atensorflow::data::Optional\x12\x01\x01\x1a" + length(tensor.size()) + tensor;
+    const std::string element = length(variant.size()) + variant;
+    tensor = packed ? "\x08\x15\x22" + length(element.size()) + element : "\x08\x15\x7a" + element;
+  }
+  return "\x0a" + length(tensor.size()) + tensor;
+}
+
+TEST(Codec, TheDepthOfVariantsIsLimited) {
+  for (const bool packed : {false, true}) {
+    EXPECT_TRUE(decode_error<RecvTensorReply>(nested_optionals(40, packed)).ok());
+    for (const int depth : {41, 2000}) {
+      const Status status = decode_error<RecvTensorReply>(nested_optionals(depth, packed));
+      EXPECT_EQ(status.code(), Code::kInvalidArgument);
+      EXPECT_NE(status.message().find("deep in one another"), std::string::npos) << status.to_string();
+    }
+  }
+}
+
+// Four bytes each, which become a tensor each.
+TEST(Codec, TheNumberOfTensorsInVariantsIsLimited) {
+  tf::TensorProto proto;
+  proto.set_dtype(tf::DT_VARIANT);
+  tf::VariantTensorDataProto* variant = proto.add_variant_val();
+  variant->set_type_name("tensorflow::data::Optional");
+  variant->set_metadata("\1");
+  for (int i = 0; i < 100; ++i) variant->add_tensors()->set_dtype(tf::DT_FLOAT);
+  const Payload bytes(proto.SerializeAsString());
+  ExpansionBudget enough{.bytes_left = 30'000};
+  EXPECT_TRUE(read_tensor(WireReader(bytes), enough).ok());
+  EXPECT_EQ(enough.variants_around, 0);
+  ExpansionBudget few{.bytes_left = 20'000};
+  EXPECT_EQ(read_tensor(WireReader(bytes), few).status().code(), Code::kResourceExhausted);
+  EXPECT_EQ(few.variants_around, 0);
+}
 
 TEST(Codec, WhatHasNoBytesIsRefused) {
   const RecvTensorReply reply{Tensor::scalar(Variant(std::make_shared<Thing>())), false, 0};

@@ -5,8 +5,10 @@
 #include <cstdlib>
 #include <set>
 
+#include "tests/support/variant_values.h"
 #include "tutti/graph/graph_def.h"
 #include "tutti/ops/array.h"
+#include "tutti/ops/builders.h"
 #include "tutti/ops/math.h"
 #include "tutti/ops/op_table.h"
 #include "tutti/ops/state.h"
@@ -116,26 +118,6 @@ TEST(InProcessClusterTest, ALostTaskIsNamed) {
   EXPECT_NE(lost.message().find("/job:ps/replica:0/task:1"), std::string::npos) << lost.to_string();
 }
 
-TEST(InProcessClusterTest, AListThatWouldLeaveItsTaskIsRefused) {
-  const auto cluster = InProcessCluster::start(quiet(1, 1)).value_or_throw();
-  Graph graph(builtin_ops());
-  const auto at = [&graph](const char* task, const char* op, std::vector<Output> inputs, AttrMap attrs = {}) {
-    const auto scope = graph.device_scope(task);
-    return add_op(graph, op, std::move(inputs), std::move(attrs))->output();
-  };
-  const Output none = constant(graph, Tensor::scalar<std::int32_t>(-1));
-  const Output list = at("/job:ps/task:0", "EmptyTensorList", {none, none}, {{"element_dtype", DType::kFloat}});
-  const Output length = at("/job:worker/task:0", "TensorListLength", {list});
-  const Output near = at("/job:ps/task:0", "TensorListLength", {list});
-  const auto session = connect(cluster->target(), graph, within()).value_or_throw();
-  for (const Output& bad : {length, list}) {
-    const Status status = session->try_run({}, {bad}).status();
-    EXPECT_EQ(status.code(), Code::kInvalidArgument) << status.to_string();
-    EXPECT_NE(status.message().find("do not leave their task"), std::string::npos) << status.to_string();
-  }
-  EXPECT_EQ(session->run({}, {near})[0].scalar<std::int32_t>(), 0);
-}
-
 TEST(InProcessClusterTest, AStepTellsWhatEachTaskRan) {
   const auto cluster = InProcessCluster::start(quiet(1, 2)).value_or_throw();
   SumGraph sum(2, 1);
@@ -167,6 +149,84 @@ TEST(InProcessClusterTest, AStepTellsWhatEachTaskRan) {
   EXPECT_EQ(tasks.size(), 3u);
   EXPECT_EQ(sent.size(), 2u);
   EXPECT_EQ(sent, received);
+}
+
+// What is made on worker 1 and used on worker 0.
+struct VariantGraph {
+  VariantGraph() : graph(builtin_ops()), rows(placeholder(graph, DType::kFloat, PartialShape{-1, -1}, "rows")) {
+    const auto there = graph.device_scope("/job:worker/task:1");
+    const AttrMap floats{{"element_dtype", DType::kFloat}}, variants{{"element_dtype", DType::kVariant}};
+    const Output any = constant(graph, Tensor::scalar<std::int32_t>(-1));
+    const Output index = constant(graph, Tensor::scalar<std::int32_t>(1));
+    const Output size = constant(graph, Tensor::scalar<std::int32_t>(3));
+    list = op1("TensorListFromTensor", {rows, any}, floats, "list");
+    const Output row = op1("TensorListGetItem", {list, index, any}, floats);
+    const Output reserved = op1("TensorListReserve", {any, size}, floats);
+    const Output partly = op1("TensorListSetItem", {reserved, index, row}, floats, "partly");
+    const Output lists = op1("TensorListReserve", {any, size}, variants);
+    const Output nested = op1("TensorListSetItem", {lists, index, list}, variants, "nested");
+    const AttrMap types{{"Toutput_types", std::vector<DType>{DType::kFloat, DType::kVariant}}};
+    Node* optional = add_op(graph, "OptionalFromValue", {row, list}, types, "optional");
+    const Output none = add_op(graph, "OptionalNone", {}, {}, "none")->output();
+
+    const auto here = graph.device_scope("/job:worker/task:0");
+    const Output every = constant(graph, Tensor::scalar<std::int32_t>(-1));
+    const Output second = constant(graph, Tensor::scalar<std::int32_t>(1));
+    stacked = op1("TensorListStack", {list, every}, floats);
+    partly_stacked = op1("TensorListStack", {partly, every}, floats);
+    inner_stacked =
+        op1("TensorListStack", {op1("TensorListGetItem", {nested, second, every}, variants), every}, floats);
+    Node* values = add_op(graph, "OptionalGetValue", {optional->output()},
+                          {{"output_types", std::vector<DType>{DType::kFloat, DType::kVariant}},
+                           {"output_shapes", std::vector<PartialShape>{PartialShape(), PartialShape()}}});
+    component = values->output(0);
+    component_length = op1("TensorListLength", {values->output(1)});
+    has_value = op1("OptionalHasValue", {none});
+  }
+  Graph graph;
+  Output rows, list, stacked, partly_stacked, inner_stacked, component, component_length, has_value;
+};
+
+TEST(InProcessClusterTest, VariantsCrossBetweenTasksAndToClients) {
+  for (const bool shared_memory : {true, false}) {
+    InProcessClusterOptions options = quiet(2, 0);
+    options.server.shared_memory = shared_memory;
+    const auto cluster = InProcessCluster::start(options).value_or_throw();
+    VariantGraph made;
+    // Rows large enough that tensors lie over the messages.
+    const std::int64_t width = 50'000;
+    Tensor rows(DType::kFloat, {3, width});
+    for (std::int64_t i = 0; i < rows.num_elements(); ++i) rows.data<float>()[i] = static_cast<float>(i);
+    Tensor zeros_and_row(DType::kFloat, {3, width});
+    std::fill_n(zeros_and_row.data<float>(), zeros_and_row.num_elements(), 0.f);
+    std::copy_n(rows.data<float>() + width, width, zeros_and_row.data<float>() + width);
+    const auto session = connect(cluster->target(), made.graph, within()).value_or_throw();
+    const Feeds feeds{{made.rows, rows}};
+    const auto got = session->run(feeds, {made.stacked, made.partly_stacked, made.inner_stacked, made.component,
+                                          made.component_length, made.has_value, made.list});
+    EXPECT_TRUE(bitwise_equal(got[0], rows));
+    EXPECT_TRUE(bitwise_equal(got[1], zeros_and_row));
+    EXPECT_TRUE(bitwise_equal(got[2], rows));
+    EXPECT_TRUE(bitwise_equal(got[3], rows.slice(1, 2).reshaped({width})));
+    EXPECT_EQ(got[4].scalar<std::int32_t>(), 3);
+    EXPECT_FALSE(got[5].scalar<bool>());
+    // The list itself came to the client, which may send it back.
+    ASSERT_NE(got[6].scalar<Variant>().get<TensorList>(), nullptr);
+    EXPECT_TRUE(bitwise_equal(session->run({{made.list, got[6]}}, {made.stacked})[0], rows));
+  }
+}
+
+TEST(InProcessClusterTest, AConstantMayBeAList) {
+  const auto cluster = InProcessCluster::start(quiet(2, 0)).value_or_throw();
+  Graph graph(builtin_ops());
+  const auto there = graph.device_scope("/job:worker/task:1");
+  const Output list = constant(
+      graph, testing::list_of(DType::kFloat, {2}, {Tensor::vector<float>({1, 2}), Tensor::vector<float>({3, 4})}));
+  const auto here = graph.device_scope("/job:worker/task:0");
+  const Output shape = constant(graph, Tensor::vector<std::int32_t>({2}));
+  const Output stacked = op1("TensorListStack", {list, shape}, {{"element_dtype", DType::kFloat}});
+  const auto session = connect(cluster->target(), graph, within()).value_or_throw();
+  EXPECT_EQ(values(session->run({}, {stacked})[0]), (std::vector<float>{1, 2, 3, 4}));
 }
 
 TEST(InProcessClusterTest, AServerHasDefaultsForItsSessions) {

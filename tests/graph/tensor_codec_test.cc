@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "proto/tensor.pb.h"
+#include "tests/support/variant_values.h"
 
 namespace tutti::tensor_codec_test {
 
@@ -136,11 +137,45 @@ TEST(TensorCodec, DoesNotMakeMuchOfNothing) {
   EXPECT_TRUE(decode_tensor(proto_of(tensorflow::DT_FLOAT, {0, 1ll << 40})).ok());
 }
 
-TEST(TensorCodec, VariantsAreNotWritten) {
-  EXPECT_TRUE(decode_tensor(proto_of(tensorflow::DT_VARIANT, {})).ok());
+TEST(TensorCodec, VariantsRoundTrip) {
+  for (const Tensor& sample : testing::variant_samples()) {
+    TensorProto proto;
+    ASSERT_TRUE(encode_tensor(sample, &proto).ok());
+    EXPECT_EQ(testing::whole_text(decode(proto)), testing::whole_text(sample));
+  }
+}
+
+TEST(TensorCodec, TheLastVariantRepeats) {
+  EXPECT_FALSE(decode(proto_of(tensorflow::DT_VARIANT, {2})).flat<Variant>()[1].has_value());
+  TensorProto proto;
+  ASSERT_TRUE(encode_tensor(testing::optional_of({Tensor::scalar(1.f)}), &proto).ok());
+  proto.mutable_tensor_shape()->add_dim()->set_size(3);
+  const Tensor three = decode(proto);
+  for (const Variant& element : three.flat<Variant>()) {
+    EXPECT_EQ(element.object(), three.flat<Variant>()[0].object());
+    EXPECT_NE(element.get<Optional>(), nullptr);
+  }
+}
+
+TEST(TensorCodec, UnknownVariants) {
   TensorProto proto = proto_of(tensorflow::DT_VARIANT, {});
   proto.add_variant_val()->set_type_name("list");
-  EXPECT_EQ(decode_tensor(proto).status().code(), Code::kUnimplemented);
+  EXPECT_EQ(decode_tensor(proto).status(), unimplemented("variants of type \"list\" cannot be read"));
+}
+
+// A few bytes of a message are a tensor there.
+TEST(TensorCodec, TensorsInVariantsCount) {
+  TensorProto proto = proto_of(tensorflow::DT_VARIANT, {});
+  auto* variant = proto.add_variant_val();
+  variant->set_type_name("tensorflow::data::Optional");
+  variant->set_metadata("\1");
+  for (int i = 0; i < 100; ++i) *variant->add_tensors() = proto_of(tensorflow::DT_FLOAT, {200});
+  ExpansionBudget enough{.bytes_left = 100 * (256 + 800) + 100};
+  EXPECT_TRUE(decode_tensor(proto, enough).ok());
+  EXPECT_EQ(enough.variants_around, 0);
+  ExpansionBudget few{.bytes_left = 99 * (256 + 800)};
+  EXPECT_EQ(decode_tensor(proto, few).status().code(), Code::kResourceExhausted);
+  EXPECT_EQ(few.variants_around, 0);
 }
 
 TEST(ShapeCodec, RoundTrips) {

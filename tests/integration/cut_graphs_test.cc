@@ -166,6 +166,20 @@ TEST_F(CutGraphsTest, ReferencesAndHandlesDoNotLeaveTheirTask) {
   (void)assign;
 }
 
+TEST_F(CutGraphsTest, ListsCross) {
+  const AttrMap floats{{"element_dtype", DType::kFloat}};
+  Output list;
+  {
+    const auto there = on("worker");
+    list = op1("TensorListFromTensor",
+               {constant(graph_, Tensor::of<float>({2, 1}, {3, 4})), constant(graph_, Tensor::scalar(-1))}, floats);
+  }
+  const auto here = on("ps");
+  const Output stacked = op1("TensorListStack", {list, constant(graph_, Tensor::vector<std::int32_t>({1}))}, floats);
+  EXPECT_TRUE(bitwise_equal(cut({}, {stacked})[0], Tensor::of<float>({2, 1}, {3, 4})));
+  EXPECT_EQ(crossings(list.name()), 1);
+}
+
 TEST_F(CutGraphsTest, ControlEdgesCross) {
   Var counter = [&] {
     ScopeGuard scope = on("ps");

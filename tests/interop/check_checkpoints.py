@@ -1,7 +1,7 @@
 """Compares Tutti with TensorFlow over files, both ways: check_checkpoints.py CHECKPOINT_TOOL
 
-Checkpoints of every type, slices of partitioned variables, strings, scalars, empty tensors; whole Savers, run as
-graphs in Tutti; the old single-file checkpoints; record files. Values must agree bit for bit, and where the order of
+Checkpoints of every type, slices of partitioned variables, strings, scalars, empty tensors, variants; whole Savers, run
+as graphs in Tutti; the old single-file checkpoints; record files. Values must agree bit for bit, and where the order of
 writing is the same, files byte for byte.
 """
 import os
@@ -140,6 +140,85 @@ def check_slices(folder):
         for spec, part in {**cut, "7 5 2,4:1,3": whole[2:6, 1:4], "7 5 -:-": whole}.items():
             (restored,) = raw.RestoreV2(prefix=ours, tensor_names=["w"], shape_and_slices=[spec], dtypes=[dtype])
             check(element_bytes(restored) == element_bytes(part), f"slice {spec} of {dtype.name} differs")
+
+
+def variants():
+    """Lists and optionals of many kinds, as TensorFlow's ops make them."""
+    any_shape = tf.constant(-1)
+
+    def reserve(count, dtype, shape=any_shape):
+        return raw.TensorListReserve(element_shape=shape, num_elements=count, element_dtype=dtype)
+
+    def put(items, index, item):
+        return raw.TensorListSetItem(input_handle=items, index=index, item=item)
+
+    rows = raw.TensorListFromTensor(tensor=tf.constant([[1., 2.], [3., 4.]]), element_shape=[2])
+    some = put(reserve(3, tf.int32), 1, tf.constant([5, -6]))
+    words = put(reserve(1, tf.string), 0, tf.constant(["a", "", "ccc"]))
+    nested = put(put(reserve(3, tf.variant, tf.constant([], tf.int32)), 0, rows), 2, some)
+    values = raw.OptionalFromValue(components=[tf.constant(1.5), tf.constant(["a", "b"]), nested])
+    named = {
+        "rows": rows, "some": some, "words": words, "nested": nested, "values": values, "unset": reserve(4, tf.float32),
+        "deeper": put(reserve(1, tf.variant), 0, nested), "none": raw.OptionalNone(),
+        "empty": raw.EmptyTensorList(element_shape=tf.constant([-1, 3]), max_num_elements=7, element_dtype=tf.string),
+        "optional in optional": raw.OptionalFromValue(components=[values]), "several": tf.stack([rows, some, values]),
+        "sparse": raw.SerializeSparse(sparse_indices=tf.constant([[1]], tf.int64), sparse_values=tf.constant([2.]),
+                                      sparse_shape=tf.constant([3], tf.int64), out_type=tf.variant),
+    }
+    for dtype in PLAIN:
+        value = tf.cast(tf.constant([[0, 1, 2], [3, 4, 100]]), dtype)
+        named[f"list of {dtype.name}"] = raw.TensorListFromTensor(tensor=value, element_shape=[3])
+    return dict(sorted(named.items()))
+
+
+def check_variants(folder):
+    tensors = variants()
+    theirs, ours = f"{folder}/theirs", f"{folder}/ours"
+    save(theirs, tensors)
+    tool("copy", theirs, ours)
+    for suffix in (".index", ".data-00000-of-00001"):
+        check(read(theirs + suffix) == read(ours + suffix), f"variants: {suffix} differs from TensorFlow's")
+    restored = raw.RestoreV2(prefix=ours, tensor_names=list(tensors), shape_and_slices=[""] * len(tensors),
+                             dtypes=[tf.variant] * len(tensors))
+    for name, tensor in zip(tensors, restored):
+        check(tf.io.serialize_tensor(tensor) == tf.io.serialize_tensor(tensors[name]), f"variant {name} differs")
+    # Tutti's ops make the variants, save them as they are and as SerializeTensor writes them, and parse those again.
+    graph = tf.Graph()
+    with graph.as_default():
+        made = variants()
+        as_bytes = {name: raw.SerializeTensor(tensor=tensor) for name, tensor in made.items()}
+        parsed = [raw.ParseTensor(serialized=serialized, out_type=tf.variant) for serialized in as_bytes.values()]
+        names = [*made, *[f"{name} as bytes" for name in made], *[f"{name} parsed" for name in made]]
+        prefix = tf1.placeholder(tf.string, [], name="prefix")
+        raw.SaveV2(prefix=prefix, tensor_names=names, shape_and_slices=[""] * len(names),
+                   tensors=[*made.values(), *as_bytes.values(), *parsed], name="save")
+        # And what TensorFlow stored, used by Tutti's ops.
+        rows, nested, values = raw.RestoreV2(prefix=theirs, tensor_names=["rows", "nested", "values"],
+                                             shape_and_slices=[""] * 3, dtypes=[tf.variant] * 3)
+        inner = raw.TensorListGetItem(input_handle=nested, index=0, element_shape=tf.constant([], tf.int32),
+                                      element_dtype=tf.variant)
+        got = [raw.TensorListStack(input_handle=items, element_shape=[2], element_dtype=tf.float32)
+               for items in (rows, inner)]
+        got += raw.OptionalGetValue(optional=values, output_types=[tf.float32, tf.string, tf.variant],
+                                    output_shapes=[[], [2], []])[:2]
+        raw.SaveV2(prefix=prefix, tensor_names=["rows", "inner", "number", "words"], shape_and_slices=[""] * 4,
+                   tensors=got, name="use")
+    with open(f"{folder}/variants.pb", "wb") as out:
+        out.write(graph.as_graph_def().SerializeToString())
+    tool("session", f"{folder}/variants.pb", "prefix:0", f"{folder}/made", "save")
+    tool("session", f"{folder}/variants.pb", "prefix:0", f"{folder}/used", "use")
+    for name, tensor in tensors.items():
+        want = tf.io.serialize_tensor(tensor)
+        stored, written, back = raw.RestoreV2(
+            prefix=f"{folder}/made", tensor_names=[name, f"{name} as bytes", f"{name} parsed"],
+            shape_and_slices=[""] * 3, dtypes=[tf.variant, tf.string, tf.variant])
+        check(tf.io.serialize_tensor(stored) == want, f"{name}, made by Tutti, differs")
+        check(written == want, f"SerializeTensor of {name} differs")
+        check(tf.io.serialize_tensor(back) == want, f"ParseTensor of {name} differs")
+    used = tf.train.load_checkpoint(f"{folder}/used")
+    for name in ("rows", "inner"):
+        check(np.array_equal(used.get_tensor(name), [[1, 2], [3, 4]]), f"{name} of TensorFlow's checkpoint differ")
+    check(used.get_tensor("number") == 1.5 and list(used.get_tensor("words")) == [b"a", b"b"], "the optional differs")
 
 
 def saver_graph(resource, sharded, version=tf1.train.SaverDef.V2):
@@ -284,7 +363,7 @@ def check_records(folder):
 
 
 def main():
-    run_parts((check_every_type, check_slices, check_merge, check_savers, check_slice_files, check_records))
+    run_parts((check_every_type, check_slices, check_variants, check_merge, check_savers, check_slice_files, check_records))
     return report("checkpoints and records")
 
 

@@ -3,6 +3,7 @@
 1. Every message and enum under PROTO_FOLDER that TensorFlow has too: same numbers, types and labels.
 2. Messages with every field set, written by TensorFlow's classes, fields in any order and unknown ones among them, are
    read and written again by Tutti; TensorFlow reads them back: what Tutti acts on is unchanged.
+3. Lists and optionals, which have a form of their own: what TensorFlow sends becomes the same objects again.
 """
 import difflib
 import mmap
@@ -333,7 +334,33 @@ def check_messages():
     tool.close()
 
 
+def check_variants():
+    raw = tf.raw_ops
+    rows = raw.TensorListFromTensor(tensor=tf.random.normal([3, 40]), element_shape=[40])
+    some = raw.TensorListSetItem(index=1, item=rows, input_handle=raw.TensorListReserve(
+        element_shape=-1, num_elements=3, element_dtype=tf.variant))
+    values = raw.OptionalFromValue(components=[tf.constant(-7, tf.int64), tf.constant(["a", ""]), some])
+    response = message_factory.GetMessageClass(POOL.FindMessageTypeByName("tensorflow.RecvTensorResponse"))
+    tool = Tool()
+    for variant in (rows, some, values, raw.OptionalNone(), tf.stack([rows, values])):
+        sent = tf.io.serialize_tensor(variant).numpy()
+        message = response(tensor=tensor_pb2.TensorProto.FromString(sent))
+        back, error = tool.rewrite("RecvTensorResponse", message.SerializeToString())
+        if back is None:
+            check(False, f"a variant: {error}")
+            continue
+        tensor = response.FromString(back).tensor.SerializeToString()
+        check(tf.io.serialize_tensor(raw.ParseTensor(serialized=tensor, out_type=tf.variant)) == sent,
+              "a variant comes back as another")
+    unknown = response(tensor=tensor_pb2.TensorProto(dtype=tf.variant.as_datatype_enum, variant_val=[
+        tensor_pb2.VariantTensorDataProto(type_name="tensorflow::Nobody")]))
+    error = tool.rewrite("RecvTensorResponse", unknown.SerializeToString())[1]
+    check("Unimplemented" in error and "tensorflow::Nobody" in error, f"an unknown variant: {error}")
+    tool.close()
+
+
 load_services()
 check_declarations()
 check_messages()
+check_variants()
 sys.exit(report("wire"))

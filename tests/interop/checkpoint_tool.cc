@@ -15,6 +15,7 @@
 #include "tutti/io/record_reader.h"
 #include "tutti/io/record_writer.h"
 #include "tutti/io/slice_file.h"
+#include "tutti/ops/host/variant_messages.h"
 #include "tutti/ops/op_table.h"
 #include "tutti/runtime/local_session.h"
 
@@ -47,8 +48,8 @@ void dump(const std::string& prefix, const std::string& folder) {
 }
 
 void copy(const std::string& prefix, const std::string& to) {
-  const auto in = BundleReader::open(files(), prefix).value_or_throw();
-  const auto out = BundleWriter::create(files(), to).value_or_throw();
+  const auto in = BundleReader::open(files(), prefix, &kVariantMessages).value_or_throw();
+  const auto out = BundleWriter::create(files(), to, {.variants = &kVariantMessages}).value_or_throw();
   for (const std::string& name : in->names()) {
     const BundleEntry entry = in->find(name).value_or_throw();
     if (entry.slices.empty()) throw_if_error(out->add(name, in->read(name).value_or_throw()));

@@ -150,7 +150,7 @@ TEST_F(DamagedBundles, Entries) {
   refused(kLoss, "stored shape", [](auto& e) { e.mutable_shape()->set_unknown_rank(true); });
   refused(kLoss, "stored type is 0", [](auto& e) { e.clear_dtype(); });
   refused(kLoss, "stored type is 101", [](auto& e) { e.set_dtype(static_cast<tensorflow::DataType>(101)); });
-  refused(Code::kUnimplemented, "type variant", [](auto& e) { e.set_dtype(tensorflow::DT_VARIANT); });
+  refused(Code::kUnimplemented, "reads no variants", [](auto& e) { e.set_dtype(tensorflow::DT_VARIANT); });
   refused(Code::kUnimplemented, "type resource", [](auto& e) { e.set_dtype(tensorflow::DT_RESOURCE); });
   refused(kLoss, "too few bytes", [](auto& e) {
     e.set_dtype(tensorflow::DT_STRING);

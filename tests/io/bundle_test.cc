@@ -2,6 +2,7 @@
 
 #include "proto/tensor_bundle.pb.h"
 #include "tests/io/io_support.h"
+#include "tutti/core/tensor_variant.h"
 #include "tutti/io/bundle_reader.h"
 #include "tutti/io/bundle_writer.h"
 #include "tutti/io/table_reader.h"
@@ -54,6 +55,96 @@ TEST_F(Bundles, StringBytes) {
   ASSERT_TRUE(entry.ParseFromString(**table->find("s")));
   EXPECT_EQ(entry.crc32c(), 0x5fd830d5u);
   EXPECT_EQ(entry.size(), 9);
+}
+
+// Objects that hold a string, which is their message.
+const VariantCodec kTexts{.encode = [](const Tensor& variants) -> Result<std::vector<std::string>> {
+                            std::vector<std::string> messages;
+                            for (const Variant& variant : variants.flat<Variant>()) {
+                              const auto* held = variant.get<TensorVariant>();
+                              if (held == nullptr) return unimplemented("no text");
+                              messages.push_back(held->tensor().scalar<std::string>());
+                            }
+                            return messages;
+                          },
+                          .decode = [](std::span<const std::string_view> messages, Tensor& variants) -> Status {
+                            for (std::size_t i = 0; i < messages.size(); ++i) {
+                              if (messages[i] == "bad") return invalid_argument("a bad text");
+                              if (messages[i] == "other") return unimplemented("another text");
+                              variants.data<Variant>()[i] =
+                                  Variant(std::make_shared<TensorVariant>(Tensor::scalar(std::string(messages[i]))));
+                            }
+                            return {};
+                          }};
+
+Tensor texts(const std::vector<std::string>& values) {
+  Tensor variants(DType::kVariant, {static_cast<std::int64_t>(values.size())});
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    variants.data<Variant>()[i] = Variant(std::make_shared<TensorVariant>(Tensor::scalar(values[i])));
+  }
+  return variants;
+}
+
+std::vector<std::string> values_of(const Tensor& variants) {
+  std::vector<std::string> values;
+  for (const Variant& variant : variants.flat<Variant>()) {
+    values.push_back(variant.get<TensorVariant>()->tensor().scalar<std::string>());
+  }
+  return values;
+}
+
+// Two of TensorFlow's messages, and the file that TensorFlow 2.15 writes for them.
+TEST_F(Bundles, VariantBytes) {
+  const std::string first =
+      "0a1674656e736f72666c6f773a3a54656e736f724c69737412100001ffffffffffffffffff01120208021a1208011204120208022a080000"
+      "803f000000401a1208011204120208022a080000404000008040";
+  const std::string second =
+      "0a1674656e736f72666c6f773a3a54656e736f724c697374121002000203ffffffffffffffffff0118011a0c08031204120208023a0205"
+      "06";
+  auto out = writer({.variants = &kTexts});
+  const std::vector<std::string> messages{from_hex(first), from_hex(second)};
+  ASSERT_OK(out->add("s", texts(messages)));
+  ASSERT_OK(out->finish());
+  EXPECT_EQ(slurp(prefix_ + ".data-00000-of-00001"), from_hex("52" + first + "6915458e" + "38" + second + "cc6354a1"));
+  const auto in = BundleReader::open(fs_, prefix_, &kTexts).value_or_throw();
+  EXPECT_EQ(values_of(in->read("s").value_or_throw()), messages);
+}
+
+TEST_F(Bundles, Variants) {
+  auto out = writer({.variants = &kTexts});
+  const std::vector<std::string> many{"", std::string(70'000, 'x'), "c"};
+  ASSERT_OK(out->add("many", texts(many)));
+  ASSERT_OK(out->add("none", Tensor(DType::kVariant, {0, 3})));
+  ASSERT_OK(out->add("bad", texts({"good", "bad"})));
+  ASSERT_OK(out->add("other", texts({"other"})));
+  EXPECT_EQ(out->add("empty", Tensor(DType::kVariant, {1})), unimplemented("tensor \"empty\": no text"));
+  // What failed left nothing behind.
+  EXPECT_EQ(out->add_slice("part", {2}, slice("0,1"), Tensor(DType::kVariant, {1})).code(), Code::kUnimplemented);
+  ASSERT_OK(out->add("part", texts({"whole"})));
+  ASSERT_OK(out->finish());
+  const auto in = BundleReader::open(fs_, prefix_, &kTexts).value_or_throw();
+  EXPECT_EQ(values_of(in->read("many").value_or_throw()), many);
+  EXPECT_EQ(in->read("none")->shape(), Shape({0, 3}));
+  EXPECT_EQ(in->read("bad").status().code(), Code::kDataLoss);
+  EXPECT_NE(in->read("bad").status().message().find("a bad text"), std::string::npos);
+  EXPECT_EQ(in->read("other").status().code(), Code::kUnimplemented);
+  EXPECT_EQ(values_of(in->read("part").value_or_throw()), std::vector<std::string>{"whole"});
+  EXPECT_EQ(reader()->find("many")->dtype, DType::kVariant);
+  EXPECT_EQ(reader()->read("many").status().code(), Code::kUnimplemented);
+}
+
+TEST_F(Bundles, DamagedVariants) {
+  auto out = writer({.variants = &kTexts});
+  ASSERT_OK(out->add("v", texts({"first", "second"})));
+  ASSERT_OK(out->finish());
+  const std::string path = prefix_ + ".data-00000-of-00001", good = slurp(path);
+  for (std::size_t i = 0; i < good.size(); ++i) {
+    std::string bad = good;
+    bad[i] = static_cast<char>(bad[i] ^ 0x10);
+    ASSERT_OK(write_file(fs_, path, bad));
+    const auto in = BundleReader::open(fs_, prefix_, &kTexts).value_or_throw();
+    EXPECT_EQ(in->read("v").status().code(), Code::kDataLoss) << i;
+  }
 }
 
 TEST_F(Bundles, EveryTypeAndShape) {

@@ -7,7 +7,9 @@
 #include <thread>
 #include <vector>
 
-#include "tutti/kernels/resources/tensor_list.h"
+#include "tutti/core/optional.h"
+#include "tutti/core/tensor_list.h"
+#include "tutti/core/tensor_variant.h"
 
 namespace tutti::local_rendezvous_test {
 
@@ -128,7 +130,9 @@ TEST(LocalRendezvous, StringsAndListsCountWhatTheyHold) {
       DType::kFloat, PartialShape{}, std::vector<Tensor>{Tensor(DType::kFloat, {200}), Tensor() /* never set */})));
   const Tensor list_of_lists =
       Tensor::scalar(Variant(std::make_shared<TensorList>(DType::kVariant, PartialShape{}, std::vector<Tensor>{list})));
-  for (const Tensor& value : {text, list, list_of_lists}) {
+  const Tensor optional = Tensor::scalar(Variant(std::make_shared<Optional>(std::vector<Tensor>{list})));
+  const Tensor held = Tensor::scalar(Variant(std::make_shared<TensorVariant>(text)));
+  for (const Tensor& value : {text, list, list_of_lists, optional, held}) {
     LocalRendezvous rendezvous(1000);
     for (int i = 0; i < 3; ++i) {  // received ones no longer count
       ASSERT_TRUE(rendezvous.send("a", value, false).ok());

@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 
 #include "tests/core/temp_directory.h"
+#include "tests/support/variant_values.h"
 #include "tutti/io/bundle_writer.h"
 #include "tutti/io/checkpoint_state.h"
 #include "tutti/io/slice_file.h"
+#include "tutti/ops/host/variant_messages.h"
 
 namespace tutti::checkpoint_reader_test {
 
@@ -33,6 +35,16 @@ TEST(CheckpointReader, BothFormats) {
     EXPECT_EQ(missing.code(), Code::kNotFound);
     EXPECT_NE(missing.message().find("which has 2: a, b"), std::string::npos) << missing.message();
   }
+}
+
+TEST(CheckpointReader, Variants) {
+  TempDirectory directory;
+  const Tensor list = testing::list_of(DType::kFloat, PartialShape(), {Tensor(), Tensor::scalar(1.f)});
+  auto bundle =
+      BundleWriter::create(local_file_system(), directory.file("m"), {.variants = &kVariantMessages}).value_or_throw();
+  throw_if_error(bundle->add("list", list));
+  throw_if_error(bundle->finish());
+  EXPECT_EQ(testing::whole_text(load_variable(directory.file("m"), "list")), testing::whole_text(list));
 }
 
 TEST(CheckpointReader, DirectoriesNameTheirNewest) {

@@ -8,7 +8,7 @@
 
 namespace tutti {
 
-// One pair for each message of messages.h. Encoding fails for what has no bytes (a variant that holds something).
+// One pair for each message of messages.h. Encoding fails for what has no bytes (variants of some types).
 // Decoding: unknown fields are skipped; kInvalidArgument names the message and the field for anything malformed; what a
 // message may make of few bytes (repeated values) is limited.
 #define TUTTI_CODEC(Message)                      \

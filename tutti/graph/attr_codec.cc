@@ -104,7 +104,7 @@ struct Encoder {
     proto->mutable_list()->Clear();
     return proto->mutable_list();
   }
-  // A variant has type and shape only; attributes from a message never hold one.
+  // Variants that cannot be written have type and shape only; attributes from a message never hold those.
   static void write_tensor(const Tensor& value, tensorflow::TensorProto* out) {
     Status status = encode_tensor(value, out);
     (void)status;

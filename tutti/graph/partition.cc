@@ -327,11 +327,6 @@ class Partitioner {
                               source.describe(), " gives on ", devices_[source.id()],
                               ": what it stands for does not leave its task");
     }
-    if (type.dtype == DType::kVariant) {
-      return invalid_argument(reader.describe(), " on ", devices_[reader.id()], " needs the variant that ",
-                              source.describe(), " gives on ", devices_[source.id()],
-                              ": variants, such as tensor lists, do not leave their task");
-    }
     return {};
   }
 

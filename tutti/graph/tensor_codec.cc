@@ -5,12 +5,16 @@
 #include <cstring>
 
 #include "proto/tensor.pb.h"
+#include "tutti/graph/internal/typed_elements.h"
+#include "tutti/graph/internal/varints.h"
+#include "tutti/graph/variant_data.h"
 
 namespace tutti {
 namespace {
 
 using tensorflow::ResourceHandleProto;
 using tensorflow::TensorProto;
+using tensorflow::VariantTensorDataProto;
 
 // The first `count` elements from a list of typed values: `get(i)` of `given` ones, the last one repeated.
 template <typename T, typename Get>
@@ -37,7 +41,18 @@ ResourceHandle to_handle(const ResourceHandleProto& proto) {
   return ResourceHandle(proto.device(), proto.container(), proto.name());
 }
 
-Status fill_typed(const TensorProto& proto, Tensor& tensor) {
+// The last of those given repeats.
+Status fill_variants(const TensorProto& proto, Tensor& tensor, ExpansionBudget& budget) {
+  const std::span<Variant> out = tensor.flat<Variant>();
+  const std::size_t given = std::min(static_cast<std::size_t>(proto.variant_val_size()), out.size());
+  for (std::size_t i = 0; i < given; ++i) {
+    TUTTI_ASSIGN_OR_RETURN(out[i], decode_variant(proto.variant_val(static_cast<int>(i)), budget));
+  }
+  for (std::size_t i = std::max<std::size_t>(given, 1); i < out.size(); ++i) out[i] = out[i - 1];
+  return {};
+}
+
+Status fill_typed(const TensorProto& proto, Tensor& tensor, ExpansionBudget& budget) {
   switch (tensor.dtype()) {
     case DType::kFloat:
       fill_from<float>(tensor, proto.float_val());
@@ -108,27 +123,11 @@ Status fill_typed(const TensorProto& proto, Tensor& tensor) {
       break;
     }
     case DType::kVariant:
-      if (proto.variant_val_size() > 0) return unimplemented("variant tensors cannot be read from a message");
-      break;
+      return fill_variants(proto, tensor, budget);
     case DType::kInvalid:
       return invalid_argument("a tensor without a type");
   }
   return {};
-}
-
-// A varint of at most 32 bits; false when the bytes end or it is longer.
-bool read_varint32(std::string_view& bytes, std::uint32_t* value) {
-  std::uint64_t result = 0;
-  for (int shift = 0; shift < 35 && !bytes.empty(); shift += 7) {
-    const auto byte = static_cast<std::uint8_t>(bytes.front());
-    bytes.remove_prefix(1);
-    result |= static_cast<std::uint64_t>(byte & 0x7f) << shift;
-    if (byte < 0x80) {
-      *value = static_cast<std::uint32_t>(result);
-      return result <= UINT32_MAX;
-    }
-  }
-  return false;
 }
 
 // N varint lengths, then the N strings end to end. REQUIRES: as many bytes as elements, at least.
@@ -137,8 +136,12 @@ Result<std::vector<std::string_view>> split_content(std::string_view content, st
   std::vector<std::uint32_t> lengths(count);
   std::uint64_t total = 0;
   for (std::uint32_t& length : lengths) {
-    if (!read_varint32(rest, &length)) return invalid_argument("tensor_content ends within the lengths of strings");
-    total += length;
+    std::uint64_t value = 0;
+    if (!take_varint(rest, &value) || value > UINT32_MAX) {
+      return invalid_argument("tensor_content ends within the lengths of strings");
+    }
+    length = static_cast<std::uint32_t>(value);
+    total += value;
   }
   if (total != rest.size()) {
     return invalid_argument("tensor_content has ", rest.size(), " bytes of strings, their lengths add up to ", total);
@@ -152,25 +155,41 @@ Result<std::vector<std::string_view>> split_content(std::string_view content, st
   return pieces;
 }
 
-Status fill_objects(std::string_view content, Tensor& tensor) {
+// A message that an element of tensor_content is.
+template <typename Message>
+Status parse_element(std::string_view bytes, std::string_view what, Message* message) {
+  if (message->ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return {};
+  return invalid_argument("an element of tensor_content is no ", what);
+}
+
+Result<Variant> packed_variant(std::string_view bytes, ExpansionBudget& budget) {
+  // Messages in the bytes of messages would hold what is innermost once for each around it.
+  if (budget.variants_around > 0) {
+    TUTTI_RETURN_IF_ERROR(budget.take(static_cast<std::int64_t>(bytes.size()), "packed variants within variants"));
+  }
+  VariantTensorDataProto variant;
+  TUTTI_RETURN_IF_ERROR(parse_element(bytes, "variant", &variant));
+  return decode_variant(variant, budget);
+}
+
+Status fill_objects(std::string_view content, Tensor& tensor, ExpansionBudget& budget) {
   TUTTI_ASSIGN_OR_RETURN(std::vector<std::string_view> pieces, split_content(content, tensor.num_elements()));
   for (std::size_t i = 0; i < pieces.size(); ++i) {
     if (tensor.dtype() == DType::kString) {
       tensor.data<std::string>()[i] = pieces[i];
-      continue;
+    } else if (tensor.dtype() == DType::kVariant) {
+      TUTTI_ASSIGN_OR_RETURN(tensor.data<Variant>()[i], packed_variant(pieces[i], budget));
+    } else {
+      ResourceHandleProto handle;
+      TUTTI_RETURN_IF_ERROR(parse_element(pieces[i], "resource handle", &handle));
+      tensor.data<ResourceHandle>()[i] = to_handle(handle);
     }
-    if (tensor.dtype() != DType::kResource) return unimplemented("variant tensors cannot be read from a message");
-    ResourceHandleProto handle;
-    if (!handle.ParseFromArray(pieces[i].data(), static_cast<int>(pieces[i].size()))) {
-      return invalid_argument("element ", i, " of tensor_content is no resource handle");
-    }
-    tensor.data<ResourceHandle>()[i] = to_handle(handle);
   }
   return {};
 }
 
-Status fill_content(std::string_view content, Tensor& tensor) {
-  if (is_object(tensor.dtype())) return fill_objects(content, tensor);
+Status fill_content(std::string_view content, Tensor& tensor, ExpansionBudget& budget) {
+  if (is_object(tensor.dtype())) return fill_objects(content, tensor, budget);
   std::memcpy(tensor.raw(), content.data(), content.size());
   if (tensor.dtype() == DType::kBool) {
     // A byte other than 0 and 1 is not a valid bool of C++.
@@ -210,9 +229,10 @@ Status check_size(const TensorProto& proto, DType dtype, const Shape& shape, Exp
     return resource_exhausted("a tensor ", dtype_name(dtype), " ", shape,
                               " declared without its elements is too large: ", budget.bytes_left, " bytes are left");
   }
-  // Small ones are no danger: each costs the message more bytes than a tensor's worth of bookkeeping.
+  // Small ones are no danger: each costs the message more bytes than a tensor's worth of bookkeeping. Those in a
+  // variant, where a few bytes are a tensor, all count.
   constexpr std::int64_t kFree = 1024;
-  if (count * each > kFree) budget.bytes_left -= count * each;
+  if (count * each > kFree || budget.variants_around > 0) budget.bytes_left -= count * each;
   return {};
 }
 
@@ -261,8 +281,8 @@ Result<Tensor> decode_tensor(const TensorProto& proto, ExpansionBudget& budget) 
   if (shape.num_elements() == 0) return Tensor::create(dtype, shape, heap_allocator());
   TUTTI_RETURN_IF_ERROR(check_size(proto, dtype, shape, budget));
   TUTTI_ASSIGN_OR_RETURN(Tensor tensor, Tensor::create(dtype, shape, heap_allocator()));
-  TUTTI_RETURN_IF_ERROR(proto.tensor_content().empty() ? fill_typed(proto, tensor)
-                                                       : fill_content(proto.tensor_content(), tensor));
+  TUTTI_RETURN_IF_ERROR(proto.tensor_content().empty() ? fill_typed(proto, tensor, budget)
+                                                       : fill_content(proto.tensor_content(), tensor, budget));
   return tensor;
 }
 
@@ -284,15 +304,33 @@ void clear_elements(TensorProto* proto) {
   proto->clear_float8_val();
 }
 
-Status encode_tensor(const Tensor& tensor, TensorProto* proto) {
+Result<Variant> decode_variant(const VariantTensorDataProto& proto, ExpansionBudget& budget) {
+  VariantReading reading(budget);
+  TUTTI_RETURN_IF_ERROR(reading.check_depth());
+  VariantData data{.type_name = proto.type_name(), .metadata = proto.metadata(), .tensors = {}};
+  for (const TensorProto& held : proto.tensors()) {
+    TUTTI_RETURN_IF_ERROR(reading.count_tensor());
+    TUTTI_ASSIGN_OR_RETURN(Tensor tensor, decode_tensor(held, budget));
+    data.tensors.push_back(std::move(tensor));
+  }
+  return from_variant_data(std::move(data));
+}
+
+namespace {
+
+void encode_header(const Tensor& tensor, TensorProto* proto) {
   clear_elements(proto);
   proto->set_dtype(static_cast<tensorflow::DataType>(tensor.dtype()));
   encode_shape(tensor.shape(), proto->mutable_tensor_shape());
-  if (tensor.num_elements() == 0) return {};
+}
+
+// REQUIRES: check_writable() when the elements are variants.
+void encode_elements(const Tensor& tensor, NestedElements nested, TensorProto* proto) {
+  if (tensor.num_elements() == 0) return;
   switch (tensor.dtype()) {
     case DType::kString:
       for (const std::string& value : tensor.flat<std::string>()) proto->add_string_val(value);
-      return {};
+      return;
     case DType::kResource:
       for (const ResourceHandle& value : tensor.flat<ResourceHandle>()) {
         ResourceHandleProto* handle = proto->add_resource_handle_val();
@@ -300,16 +338,45 @@ Status encode_tensor(const Tensor& tensor, TensorProto* proto) {
         handle->set_container(value.container());
         handle->set_name(value.name());
       }
-      return {};
+      return;
     case DType::kVariant:
-      for (const Variant& value : tensor.flat<Variant>()) {
-        if (value.has_value()) return unimplemented("variant tensors cannot be written to a message");
-      }
-      return {};
+      for (const Variant& value : tensor.flat<Variant>()) encode_variant(value, nested, proto->add_variant_val());
+      return;
     default:
       proto->set_tensor_content(static_cast<const char*>(tensor.raw()), tensor.bytes());
-      return {};
   }
+}
+
+}  // namespace
+
+void encode_variant(const Variant& variant, NestedElements nested, VariantTensorDataProto* proto) {
+  VariantData data = to_variant_data(variant);
+  proto->set_type_name(std::move(data.type_name));
+  proto->set_metadata(std::move(data.metadata));
+  for (const Tensor& tensor : data.tensors) {
+    TensorProto* held = proto->add_tensors();
+    encode_header(tensor, held);
+    if (nested == NestedElements::kTyped && !is_object(tensor.dtype())) {
+      encode_typed_numbers(tensor, held);
+    } else {
+      encode_elements(tensor, nested, held);
+    }
+  }
+}
+
+Status encode_tensor(const Tensor& tensor, TensorProto* proto) {
+  encode_header(tensor, proto);
+  if (tensor.dtype() == DType::kVariant) TUTTI_RETURN_IF_ERROR(check_writable(tensor));
+  encode_elements(tensor, NestedElements::kPacked, proto);
+  return {};
+}
+
+Status ExpansionBudget::take(std::int64_t bytes, std::string_view what) {
+  if (bytes > bytes_left) {
+    return resource_exhausted(what, " need ", bytes, " bytes, ", bytes_left, " of those for one message are left");
+  }
+  bytes_left -= bytes;
+  return {};
 }
 
 }  // namespace tutti

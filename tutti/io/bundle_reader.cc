@@ -64,21 +64,39 @@ void make_bools_valid(Tensor& tensor) {
   for (std::int64_t i = 0; i < tensor.num_elements(); ++i) bytes[i] = bytes[i] != 0;
 }
 
-Status read_strings(const Place& place, Tensor& tensor) {
+// All of it; checksums of strings and variants are not those of their bytes as they lie there.
+Result<std::string> read_unchecked(const Place& place) {
   std::string stored;
   try {
     stored.resize(place.bytes);
   } catch (const std::bad_alloc&) {
-    return resource_exhausted("no memory for ", place.bytes, " bytes of strings");
+    return resource_exhausted("no memory for ", place.bytes, " stored bytes");
   }
-  std::uint32_t plain_crc = 0, crc = 0;
-  TUTTI_RETURN_IF_ERROR(read_bytes(place, stored, &plain_crc));
+  std::uint32_t crc = 0;
+  TUTTI_RETURN_IF_ERROR(read_bytes(place, stored, &crc));
+  return stored;
+}
+
+Status damaged_at(const Place& place, const Status& why) {
+  return data_loss("the ", place.bytes, " bytes at ", place.offset, " of \"", printable(place.data->path),
+                   "\": ", why.message());
+}
+
+Status read_strings(const Place& place, Tensor& tensor) {
+  TUTTI_ASSIGN_OR_RETURN(const std::string stored, read_unchecked(place));
+  std::uint32_t crc = 0;
   const Status decoded = decode_strings(stored, tensor, &crc);
-  if (!decoded.ok()) {
-    return data_loss("the ", place.bytes, " bytes at ", place.offset, " of \"", printable(place.data->path),
-                     "\": ", decoded.message());
-  }
-  return check_crc(place, crc);
+  return decoded.ok() ? check_crc(place, crc) : damaged_at(place, decoded);
+}
+
+Status read_variants(const Place& place, const VariantCodec& codec, Tensor& tensor) {
+  TUTTI_ASSIGN_OR_RETURN(const std::string stored, read_unchecked(place));
+  std::uint32_t crc = 0;
+  const auto messages = split_variants(stored, static_cast<std::size_t>(tensor.num_elements()), &crc);
+  if (!messages.ok()) return damaged_at(place, messages.status());
+  TUTTI_RETURN_IF_ERROR(check_crc(place, crc));
+  const Status decoded = codec.decode(*messages, tensor);
+  return decoded.code() == Code::kInvalidArgument ? damaged_at(place, decoded) : decoded;
 }
 
 Result<DType> stored_dtype(const tensorflow::BundleEntryProto& entry) {
@@ -92,8 +110,8 @@ Result<DType> stored_dtype(const tensorflow::BundleEntryProto& entry) {
 
 class BundleReader::Impl {
  public:
-  Impl(FileSystem& fs, std::string prefix, BundleIndex index)
-      : fs_(fs), prefix_(std::move(prefix)), index_(std::move(index)) {}
+  Impl(FileSystem& fs, std::string prefix, BundleIndex index, const VariantCodec* variants)
+      : fs_(fs), prefix_(std::move(prefix)), index_(std::move(index)), variants_(variants) {}
 
   const BundleIndex& index() const { return index_; }
 
@@ -124,10 +142,17 @@ class BundleReader::Impl {
 
  private:
   Result<Tensor> read_whole(const BundleEntry& entry, const tensorflow::BundleEntryProto& proto, Allocator& allocator) {
+    if (entry.dtype == DType::kVariant && variants_ == nullptr) {
+      return unimplemented("this reader of checkpoints reads no variants");
+    }
     TUTTI_ASSIGN_OR_RETURN(const Place place, locate(entry, proto));
     TUTTI_ASSIGN_OR_RETURN(Tensor tensor, Tensor::create(entry.dtype, entry.shape, allocator));
     if (entry.dtype == DType::kString) {
       TUTTI_RETURN_IF_ERROR(read_strings(place, tensor));
+      return tensor;
+    }
+    if (entry.dtype == DType::kVariant) {
+      TUTTI_RETURN_IF_ERROR(read_variants(place, *variants_, tensor));
       return tensor;
     }
     std::uint32_t crc = 0;
@@ -188,6 +213,10 @@ class BundleReader::Impl {
       if (count > place.bytes) return damaged("too few bytes for so many strings");
       return place;
     }
+    if (entry.dtype == DType::kVariant) {
+      if (count > place.bytes / kLeastVariantBytes) return damaged("too few bytes for so many variants");
+      return place;
+    }
     std::uint64_t expected = 0;
     if (__builtin_mul_overflow(count, static_cast<std::uint64_t>(dtype_size(entry.dtype)), &expected) ||
         expected != place.bytes) {
@@ -216,6 +245,7 @@ class BundleReader::Impl {
   FileSystem& fs_;
   const std::string prefix_;
   const BundleIndex index_;
+  const VariantCodec* const variants_;  // may be null
   Mutex mu_;
   std::map<int, std::unique_ptr<DataFile>> files_ TUTTI_GUARDED_BY(mu_);  // opened so far; constant once there
 };
@@ -223,9 +253,11 @@ class BundleReader::Impl {
 BundleReader::BundleReader(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 BundleReader::~BundleReader() = default;
 
-Result<std::unique_ptr<BundleReader>> BundleReader::open(FileSystem& fs, const std::string& prefix) {
+Result<std::unique_ptr<BundleReader>> BundleReader::open(FileSystem& fs, const std::string& prefix,
+                                                         const VariantCodec* variants) {
   TUTTI_ASSIGN_OR_RETURN(BundleIndex index, read_bundle_index(fs, prefix));
-  return std::unique_ptr<BundleReader>(new BundleReader(std::make_unique<Impl>(fs, prefix, std::move(index))));
+  return std::unique_ptr<BundleReader>(
+      new BundleReader(std::make_unique<Impl>(fs, prefix, std::move(index), variants)));
 }
 
 std::vector<std::string> BundleReader::names() const {

@@ -9,6 +9,7 @@
 #include "tutti/core/file_system.h"
 #include "tutti/core/tensor.h"
 #include "tutti/io/tensor_slice.h"
+#include "tutti/io/variant_codec.h"
 
 namespace tutti {
 
@@ -21,11 +22,14 @@ struct BundleEntry {
 
 // The files may come from anywhere: sizes are believed only as far as the files are large, every value is checked
 // against its checksum. Errors name the tensor and the file: kDataLoss for damage, kNotFound for a missing file or
-// tensor, kUnimplemented for what Tutti cannot read (another byte order, resources, variants). Thread-safe.
+// tensor, kUnimplemented for what Tutti cannot read (another byte order, resources, variants of unknown types).
+// Thread-safe.
 class BundleReader {
  public:
-  // Reads the index; data files are opened when a tensor in them is read. `fs` outlives the reader.
-  static Result<std::unique_ptr<BundleReader>> open(FileSystem& fs, const std::string& prefix);
+  // Reads the index; data files are opened when a tensor in them is read. `fs` and `variants` outlive the reader;
+  // without the latter, variants are listed but not read.
+  static Result<std::unique_ptr<BundleReader>> open(FileSystem& fs, const std::string& prefix,
+                                                    const VariantCodec* variants = nullptr);
   ~BundleReader();
 
   // In the order of bytes.

@@ -11,6 +11,15 @@
 
 namespace tutti {
 
+namespace {
+
+Result<std::vector<std::string>> encode_variants(const VariantCodec* codec, const Tensor& value) {
+  if (codec == nullptr) return unimplemented("this writer of checkpoints writes no variants");
+  return codec->encode(value);
+}
+
+}  // namespace
+
 struct BundleWriter::Partitioned {
   DType dtype;
   Shape full_shape;
@@ -53,11 +62,18 @@ Status BundleWriter::align() {
   return data_->append(padding);
 }
 
-Status BundleWriter::add_entry(const std::string& key, const Tensor& value) {
+Status BundleWriter::add_entry(std::string_view name, const std::string& key, const Tensor& value) {
   if (entries_.contains(key)) return invalid_argument("Adding duplicate key: ", printable(key));
+  const bool has_variants = value.dtype() == DType::kVariant;
+  std::vector<std::string> messages;
+  if (has_variants) {
+    Result<std::vector<std::string>> encoded = encode_variants(options_.variants, value);
+    if (!encoded.ok()) return encoded.status().with_context(str_cat("tensor \"", printable(name), "\""));
+    messages = *std::move(encoded);
+  }
   error_.update(align());
   TUTTI_RETURN_IF_ERROR(error_);
-  const Result<StoredBytes> stored = append_elements(*data_, value);
+  const Result<StoredBytes> stored = has_variants ? append_variants(*data_, messages) : append_elements(*data_, value);
   if (!stored.ok()) return error_ = stored.status();
   tensorflow::BundleEntryProto entry;
   entry.set_dtype(static_cast<tensorflow::DataType>(value.dtype()));
@@ -75,7 +91,7 @@ Status BundleWriter::add(std::string_view name, const Tensor& value) {
   if (name == kBundleHeaderKey) return invalid_argument("a tensor without a name in a checkpoint");
   TUTTI_RETURN_IF_ERROR(check_storable(value.dtype()).with_context(str_cat("tensor \"", printable(name), "\"")));
   if (partitioned_.contains(name)) return invalid_argument("Adding duplicate key: ", printable(name));
-  return add_entry(std::string(name), value);
+  return add_entry(name, std::string(name), value);
 }
 
 Status BundleWriter::add_slice(std::string_view name, const Shape& full_shape, const TensorSlice& slice,
@@ -101,7 +117,11 @@ Status BundleWriter::add_slice(std::string_view name, const Shape& full_shape, c
     return invalid_argument("tensor \"", printable(name), "\": slices of ", dtype_name(whole->dtype), " ",
                             whole->full_shape, " and of ", dtype_name(value.dtype()), " ", full_shape);
   }
-  TUTTI_RETURN_IF_ERROR(add_entry(slice_key(name, slice), value));
+  const Status added = add_entry(name, slice_key(name, slice), value);
+  if (!added.ok()) {
+    if (whole->entry.slices().empty()) partitioned_.erase(std::string(name));
+    return added;
+  }
   encode_slice(slice, whole->entry.add_slices());
   return {};
 }

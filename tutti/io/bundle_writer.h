@@ -11,6 +11,7 @@
 #include "tutti/core/file_system.h"
 #include "tutti/core/tensor.h"
 #include "tutti/io/tensor_slice.h"
+#include "tutti/io/variant_codec.h"
 
 namespace tutti {
 
@@ -19,6 +20,8 @@ struct BundleWriterOptions {
   std::uint64_t alignment = 1;
   // Whether finish() waits until all is on the disk, so that not even a power failure shows half a checkpoint.
   bool sync = true;
+  // Outlives the writer. Null: variants are refused.
+  const VariantCodec* variants = nullptr;
 };
 
 // Until finish() has succeeded nothing is visible under the prefix, and a bundle that was there before stays; what was
@@ -30,7 +33,8 @@ class BundleWriter {
                                                       const BundleWriterOptions& options = {});
   ~BundleWriter();
 
-  // kInvalidArgument for an empty or taken name, kUnimplemented for resources and variants.
+  // kInvalidArgument for an empty or taken name, kUnimplemented for resources and for variants that cannot be
+  // written.
   Status add(std::string_view name, const Tensor& value);
   // A part of a tensor, which may have others here or in bundles to be merged with this one. A part that is all of it
   // is stored as the tensor. kInvalidArgument when parts do not agree on the whole.
@@ -40,7 +44,7 @@ class BundleWriter {
  private:
   BundleWriter(FileSystem& fs, std::string prefix, const BundleWriterOptions& options);
   Status open();
-  Status add_entry(const std::string& key, const Tensor& value);
+  Status add_entry(std::string_view name, const std::string& key, const Tensor& value);
   Status align();
   Status write_index(WritableFile& file) const;
   Status write_files();

@@ -4,16 +4,18 @@
 #include <unordered_set>
 #include <vector>
 
-#include "tutti/kernels/resources/tensor_list.h"
+#include "tutti/core/optional.h"
+#include "tutti/core/tensor_list.h"
+#include "tutti/core/tensor_variant.h"
 
 namespace tutti {
-// Lists may hold lists, so a work list; and the same list many times, so each counts once.
+// Lists and optionals may hold others, so a work list; and the same one many times, so each counts once.
 std::size_t held_bytes(const Tensor& tensor) {
   if (!tensor.has_value()) return 0;
   if (tensor.dtype() != DType::kString && tensor.dtype() != DType::kVariant) return tensor.bytes();
   std::size_t bytes = 0;
   std::vector<Tensor> open{tensor};
-  std::unordered_set<const TensorList*> seen;
+  std::unordered_set<const VariantObject*> seen;
   while (!open.empty()) {
     const Tensor next = std::move(open.back());
     open.pop_back();
@@ -23,9 +25,14 @@ std::size_t held_bytes(const Tensor& tensor) {
       for (const std::string& text : next.flat<std::string>()) bytes += text.size();
     } else if (next.dtype() == DType::kVariant) {
       for (const Variant& element : next.flat<Variant>()) {
-        const auto* list = element.get<TensorList>();
-        if (list == nullptr || !seen.insert(list).second) continue;
-        for (Tensor& item : list->items()) open.push_back(std::move(item));
+        if (!element.has_value() || !seen.insert(element.object().get()).second) continue;
+        if (const auto* list = element.get<TensorList>()) {
+          for (Tensor& item : list->items()) open.push_back(std::move(item));
+        } else if (const auto* optional = element.get<Optional>()) {
+          open.insert(open.end(), optional->components().begin(), optional->components().end());
+        } else if (const auto* held = element.get<TensorVariant>()) {
+          open.push_back(held->tensor());
+        }
       }
     }
   }

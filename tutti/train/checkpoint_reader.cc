@@ -5,6 +5,7 @@
 #include "tutti/io/bundle_reader.h"
 #include "tutti/io/checkpoint_state.h"
 #include "tutti/io/slice_file.h"
+#include "tutti/ops/host/variant_messages.h"
 
 namespace tutti {
 namespace {
@@ -45,7 +46,7 @@ Result<std::unique_ptr<CheckpointReader>> CheckpointReader::open(FileSystem& fs,
                                                                  std::string_view state_file) {
   TUTTI_ASSIGN_OR_RETURN(std::string prefix, find_prefix(fs, path, state_file));
   std::unique_ptr<CheckpointReader> reader(new CheckpointReader(std::move(prefix)));
-  Result<std::unique_ptr<BundleReader>> bundle = BundleReader::open(fs, reader->prefix_);
+  Result<std::unique_ptr<BundleReader>> bundle = BundleReader::open(fs, reader->prefix_, &kVariantMessages);
   if (bundle.ok()) {
     reader->bundle_ = *std::move(bundle);
     TUTTI_RETURN_IF_ERROR(list(*reader->bundle_, &reader->variables_));

@@ -1,4 +1,5 @@
 #include "tests/ops/host/file_ops_fixture.h"
+#include "tests/support/variant_values.h"
 #include "tutti/graph/graph.h"
 #include "tutti/io/bundle_reader.h"
 #include "tutti/io/slice_file.h"
@@ -43,6 +44,50 @@ TEST_F(CheckpointOps, Slices) {
   ASSERT_TRUE(back->status().ok()) << back->status().to_string();
   EXPECT_TRUE(bitwise_equal(back->tensor(0), floats_));
   EXPECT_TRUE(bitwise_equal(back->tensor(1), Tensor::of<float>({3, 1}, {2, 4, 6})));
+}
+
+TEST_F(CheckpointOps, Variants) {
+  std::vector<std::string> names;
+  const std::vector<Tensor> samples = testing::variant_samples();
+  for (std::size_t i = 0; i < samples.size(); ++i) names.push_back(str_cat("v", i));
+  const std::vector<std::string> whole(samples.size());
+  ASSERT_TRUE(save(prefix_, names, whole, samples).ok());
+  auto back = restore(prefix_, names, whole, std::vector<DType>(samples.size(), DType::kVariant));
+  ASSERT_TRUE(back->status().ok()) << back->status().to_string();
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    EXPECT_EQ(testing::whole_text(back->tensor(static_cast<int>(i))), testing::whole_text(samples[i])) << i;
+  }
+}
+
+TEST_F(CheckpointOps, SlicesOfVariants) {
+  Tensor four(DType::kVariant, {4});
+  for (int i = 0; i < 4; ++i) {
+    four.data<Variant>()[i] = testing::optional_of({Tensor::scalar(i)}).scalar<Variant>();
+  }
+  ASSERT_TRUE(save(prefix_, {"x", "x"}, {"4 0,1", "4 1,3"}, {four.slice(0, 1), four.slice(1, 4)}).ok());
+  auto back = restore(prefix_, {"x", "x"}, {"", "4 2,1"}, {DType::kVariant, DType::kVariant});
+  ASSERT_TRUE(back->status().ok()) << back->status().to_string();
+  EXPECT_EQ(testing::whole_text(back->tensor(0)), testing::whole_text(four));
+  EXPECT_EQ(testing::whole_text(back->tensor(1)), testing::whole_text(four.slice(2, 3)));
+}
+
+// The data file that SaveV2 of TensorFlow 2.15 writes for a list and an optional.
+TEST_F(CheckpointOps, VariantsAsTensorFlowStoresThem) {
+  const Tensor list =
+      testing::list_of(DType::kFloat, {2}, {Tensor::vector<float>({1, 2}), Tensor::vector<float>({3, 4})});
+  const Tensor optional = testing::optional_of({Tensor::scalar(1.5f), Tensor::vector<std::string>({"a", "b"})});
+  ASSERT_TRUE(save(prefix_, {"l", "o"}, {"", ""}, {list, optional}).ok());
+  const std::string data = read_file(local_file_system(), prefix_ + ".data-00000-of-00001").value_or_throw();
+  std::string hex;
+  for (const char byte : data) {
+    constexpr char kDigits[] = "0123456789abcdef";
+    hex += {kDigits[static_cast<unsigned char>(byte) >> 4], kDigits[byte & 15]};
+  }
+  EXPECT_EQ(
+      hex,
+      "520a1674656e736f72666c6f773a3a54656e736f724c69737412100001ffffffffffffffffff01120208021a1208011204120208022a08"
+      "0000803f000000401a1208011204120208022a0800004040000080406915458e3b0a1a74656e736f72666c6f773a3a646174613a3a4f70"
+      "74696f6e616c1201011a0a080112002a040000c03f1a0e08071204120208024201614201621927cf49");
 }
 
 // Codes and texts as TensorFlow 2.15 gives them.

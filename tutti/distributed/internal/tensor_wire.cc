@@ -7,6 +7,7 @@
 
 #include "proto/tensor.pb.h"
 #include "tutti/core/borrowed_buffer.h"
+#include "tutti/graph/variant_data.h"
 
 namespace tutti {
 namespace {
@@ -17,6 +18,11 @@ constexpr std::uint32_t kShape = 2;
 constexpr std::uint32_t kContent = 4;
 constexpr std::uint32_t kStringVal = 8;
 constexpr std::uint32_t kHandleVal = 14;
+constexpr std::uint32_t kVariantVal = 15;
+// Of VariantTensorDataProto.
+constexpr std::uint32_t kTypeName = 1;
+constexpr std::uint32_t kMetadata = 2;
+constexpr std::uint32_t kTensors = 3;
 // Of TensorShapeProto and its Dim.
 constexpr std::uint32_t kDim = 2;
 constexpr std::uint32_t kUnknownRank = 3;
@@ -80,9 +86,26 @@ void write_delimited(std::uint32_t field, std::string_view bytes, const BufferPt
 
 std::string_view content_of(const Tensor& tensor) { return {static_cast<const char*>(tensor.raw()), tensor.bytes()}; }
 
-std::uint64_t elements_wire_size(const Tensor& tensor) {
-  if (tensor.num_elements() == 0 || tensor.dtype() == DType::kVariant) return 0;
+// REQUIRES, as all that write: check_writable() of the tensor, or of the one around it, when there are variants.
+std::uint64_t checked_wire_size(const Tensor& tensor);
+
+std::uint64_t variant_wire_size(const VariantData& data) {
   std::uint64_t total = 0;
+  if (!data.type_name.empty()) total += delimited_size(kTypeName, data.type_name.size());
+  if (!data.metadata.empty()) total += delimited_size(kMetadata, data.metadata.size());
+  for (const Tensor& tensor : data.tensors) total += delimited_size(kTensors, checked_wire_size(tensor));
+  return total;
+}
+
+std::uint64_t elements_wire_size(const Tensor& tensor) {
+  if (tensor.num_elements() == 0) return 0;
+  std::uint64_t total = 0;
+  if (tensor.dtype() == DType::kVariant) {
+    for (const Variant& value : tensor.flat<Variant>()) {
+      total += delimited_size(kVariantVal, variant_wire_size(to_variant_data(value)));
+    }
+    return total;
+  }
   if (tensor.dtype() == DType::kString) {
     for (const std::string& value : tensor.flat<std::string>()) total += delimited_size(kStringVal, value.size());
     return total;
@@ -96,14 +119,42 @@ std::uint64_t elements_wire_size(const Tensor& tensor) {
   return delimited_size(kContent, tensor.bytes());
 }
 
-Status write_elements(const Tensor& tensor, WireWriter& out) {
-  if (tensor.num_elements() == 0) return {};
+std::uint64_t header_wire_size(const Tensor& tensor) {
+  return tag_size(kDtype) + varint_size(static_cast<std::uint64_t>(tensor.dtype())) +
+         delimited_size(kShape, shape_wire_size(tensor.shape()));
+}
+
+std::uint64_t checked_wire_size(const Tensor& tensor) { return header_wire_size(tensor) + elements_wire_size(tensor); }
+
+void write_checked(const Tensor& tensor, WireWriter& out);
+
+void write_text(std::uint32_t field, std::string_view text, WireWriter& out) {
+  if (text.empty()) return;
+  out.tag(field, WireType::kBytes);
+  out.varint(text.size());
+  out.bytes(text);
+}
+
+void write_variant(const VariantData& data, WireWriter& out) {
+  out.tag(kVariantVal, WireType::kBytes);
+  out.varint(variant_wire_size(data));
+  write_text(kTypeName, data.type_name, out);
+  write_text(kMetadata, data.metadata, out);
+  for (const Tensor& tensor : data.tensors) {
+    out.tag(kTensors, WireType::kBytes);
+    out.varint(checked_wire_size(tensor));
+    write_checked(tensor, out);
+  }
+}
+
+void write_elements(const Tensor& tensor, WireWriter& out) {
+  if (tensor.num_elements() == 0) return;
   switch (tensor.dtype()) {
     case DType::kString:
       for (const std::string& value : tensor.flat<std::string>()) {
         write_delimited(kStringVal, value, tensor.buffer(), out);
       }
-      return {};
+      return;
     case DType::kResource:
       for (const ResourceHandle& value : tensor.flat<ResourceHandle>()) {
         out.tag(kHandleVal, WireType::kBytes);
@@ -112,16 +163,30 @@ Status write_elements(const Tensor& tensor, WireWriter& out) {
           write_delimited(static_cast<std::uint32_t>(field), text, tensor.buffer(), out);
         });
       }
-      return {};
+      return;
     case DType::kVariant:
-      for (const Variant& value : tensor.flat<Variant>()) {
-        if (value.has_value()) return unimplemented("a variant tensor cannot be sent");
-      }
-      return {};
+      for (const Variant& value : tensor.flat<Variant>()) write_variant(to_variant_data(value), out);
+      return;
     default:
       write_delimited(kContent, content_of(tensor), tensor.buffer(), out);
-      return {};
   }
+}
+
+void write_header(const Tensor& tensor, WireWriter& out) {
+  out.tag(kDtype, WireType::kVarint);
+  out.varint(static_cast<std::uint64_t>(tensor.dtype()));
+  out.tag(kShape, WireType::kBytes);
+  out.varint(shape_wire_size(tensor.shape()));
+  write_shape(tensor.shape(), out);
+}
+
+void write_checked(const Tensor& tensor, WireWriter& out) {
+  write_header(tensor, out);
+  write_elements(tensor, out);
+}
+
+Status check_before_writing(const Tensor& tensor) {
+  return tensor.dtype() == DType::kVariant ? check_writable(tensor) : Status();
 }
 
 // What a TensorProto says before anything is made of it.
@@ -288,20 +353,81 @@ Result<Tensor> read_typed(const WireReader& in, ExpansionBudget& budget) {
   return decode_tensor(proto, budget);
 }
 
+Result<Variant> read_variant(WireReader in, ExpansionBudget& budget) {
+  VariantReading reading(budget);
+  TUTTI_RETURN_IF_ERROR(reading.check_depth());
+  VariantData data;
+  WireField field;
+  while (in.left() > 0) {
+    if (!next_field(in, field)) return malformed("variant_val");
+    if (field.number != kTypeName && field.number != kMetadata && field.number != kTensors) continue;
+    if (field.type != WireType::kBytes) return malformed("variant_val");
+    if (field.number == kTensors) {
+      TUTTI_RETURN_IF_ERROR(reading.count_tensor());
+      TUTTI_ASSIGN_OR_RETURN(Tensor tensor, read_tensor(field.bytes, budget));
+      data.tensors.push_back(std::move(tensor));
+    } else {
+      std::string& text = field.number == kTypeName ? data.type_name : data.metadata;
+      text.clear();
+      field.bytes.append_to(&text);
+    }
+  }
+  return from_variant_data(std::move(data));
+}
+
+// Their lengths, then all of them.
+Status read_packed_variants(WireReader content, ExpansionBudget& budget, std::span<Variant> out) {
+  if (out.size() > content.left()) return malformed("tensor_content");
+  std::vector<std::uint64_t> lengths(out.size());
+  for (std::uint64_t& length : lengths) {
+    if (!content.varint(&length)) return malformed("tensor_content");
+  }
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    WireReader element;
+    if (!content.take(lengths[i], &element)) return malformed("tensor_content");
+    TUTTI_ASSIGN_OR_RETURN(out[i], read_variant(element, budget));
+  }
+  return content.left() == 0 ? Status() : malformed("tensor_content");
+}
+
+// As they lie between the other fields of the message; the last one repeats.
+Status read_listed_variants(WireReader in, ExpansionBudget& budget, std::span<Variant> out) {
+  WireField field;
+  std::size_t given = 0;
+  while (in.left() > 0 && given < out.size()) {
+    if (!next_field(in, field)) return malformed("variant_val");
+    if (field.number != kVariantVal) continue;
+    if (field.type != WireType::kBytes) return malformed("variant_val");
+    TUTTI_ASSIGN_OR_RETURN(out[given++], read_variant(field.bytes, budget));
+  }
+  for (std::size_t i = std::max<std::size_t>(given, 1); i < out.size(); ++i) out[i] = out[i - 1];
+  return {};
+}
+
+// Not by protobuf, which would copy all tensors in them, and take much memory for messages of many small ones.
+Result<Tensor> read_variants(const WireReader& in, const TensorHeader& header, const Shape& shape,
+                             ExpansionBudget& budget) {
+  if (shape.num_elements() > budget.bytes_left / static_cast<std::int64_t>(sizeof(Variant))) {
+    return resource_exhausted("variants ", shape, " are too many: ", budget.bytes_left, " bytes are left");
+  }
+  budget.bytes_left -= shape.num_elements() * static_cast<std::int64_t>(sizeof(Variant));
+  TUTTI_ASSIGN_OR_RETURN(Tensor tensor, Tensor::create(DType::kVariant, shape, heap_allocator()));
+  const std::span<Variant> out = tensor.flat<Variant>();
+  TUTTI_RETURN_IF_ERROR(header.content.left() > 0 ? read_packed_variants(header.content, budget, out)
+                                                  : read_listed_variants(in, budget, out));
+  return tensor;
+}
+
 }  // namespace
 
 std::uint64_t tensor_wire_size(const Tensor& tensor) {
-  return tag_size(kDtype) + varint_size(static_cast<std::uint64_t>(tensor.dtype())) +
-         delimited_size(kShape, shape_wire_size(tensor.shape())) + elements_wire_size(tensor);
+  return check_before_writing(tensor).ok() ? checked_wire_size(tensor) : header_wire_size(tensor);
 }
 
 Status write_tensor(const Tensor& tensor, WireWriter& out) {
-  out.tag(kDtype, WireType::kVarint);
-  out.varint(static_cast<std::uint64_t>(tensor.dtype()));
-  out.tag(kShape, WireType::kBytes);
-  out.varint(shape_wire_size(tensor.shape()));
-  write_shape(tensor.shape(), out);
-  return write_elements(tensor, out);
+  TUTTI_RETURN_IF_ERROR(check_before_writing(tensor));
+  write_checked(tensor, out);
+  return {};
 }
 
 Result<Tensor> read_tensor(WireReader bytes, ExpansionBudget& budget) {
@@ -311,13 +437,14 @@ Result<Tensor> read_tensor(WireReader bytes, ExpansionBudget& budget) {
     return invalid_argument("TensorProto.dtype: unknown type ", header.dtype);
   }
   const auto dtype = static_cast<DType>(header.dtype);
-  if (header.content.left() == 0 || is_object(dtype)) {
+  if (dtype != DType::kVariant && (header.content.left() == 0 || is_object(dtype))) {
     Result<Tensor> tensor = read_typed(bytes, budget);
     return tensor.ok() ? std::move(tensor) : tensor.status().with_context("TensorProto");
   }
   Result<Shape> shape = Shape::create({header.dims.data(), static_cast<std::size_t>(header.rank)});
   if (!shape.ok()) return shape.status().with_context("TensorProto.tensor_shape");
   if (shape->num_elements() == 0) return Tensor::create(dtype, *shape, heap_allocator());
+  if (dtype == DType::kVariant) return read_variants(bytes, header, *shape, budget);
   return tensor_of_content(header.content, dtype, *std::move(shape));
 }
 

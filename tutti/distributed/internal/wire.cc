@@ -57,13 +57,17 @@ bool WireReader::skip(std::uint64_t bytes) {
   return true;
 }
 
-bool WireReader::delimited(WireReader* bytes) {
-  std::uint64_t length = 0;
-  if (!varint(&length) || length > left_) return false;
+bool WireReader::take(std::uint64_t length, WireReader* bytes) {
+  if (length > left_) return false;
   *bytes = *this;
   bytes->left_ = length;
   advance(length);
   return true;
+}
+
+bool WireReader::delimited(WireReader* bytes) {
+  std::uint64_t length = 0;
+  return varint(&length) && take(length, bytes);
 }
 
 void WireReader::copy_to(void* out) const {

@@ -77,7 +77,9 @@ class WireReader {
   }
   bool fixed64(std::uint64_t* value);
   bool skip(std::uint64_t bytes);
-  // A length, then that many bytes, as a cursor of its own.
+  // That many bytes, as a cursor of its own.
+  bool take(std::uint64_t length, WireReader* bytes);
+  // A length, then that many bytes.
   bool delimited(WireReader* bytes);
 
   // All that is left, when it lies in one piece.

@@ -42,6 +42,13 @@ Result<StoredBytes> append_strings(WritableFile& file, const Tensor& tensor) {
   return stored;
 }
 
+// Variants take their lengths as eight bytes whatever they are.
+std::uint32_t extend_with_variant(std::uint32_t crc, std::string_view message) {
+  std::string length;
+  put_fixed64(length, message.size());
+  return crc32c_extend(crc32c_extend(crc, length), message);
+}
+
 }  // namespace
 
 std::string bundle_index_path(std::string_view prefix) { return str_cat(prefix, ".index"); }
@@ -51,7 +58,7 @@ std::string bundle_data_path(std::string_view prefix, int shard, int num_shards)
 }
 
 Status check_storable(DType dtype) {
-  if (dtype == DType::kString || dtype_size(dtype) > 0) return {};
+  if (dtype == DType::kString || dtype == DType::kVariant || dtype_size(dtype) > 0) return {};
   return unimplemented("checkpoints hold no values of type ", dtype_name(dtype));
 }
 
@@ -83,6 +90,46 @@ Status decode_strings(std::string_view stored, Tensor& tensor, std::uint32_t* cr
   }
   if (!cursor.empty()) return data_loss("its strings are ", cursor.rest().size(), " bytes shorter than what is stored");
   return {};
+}
+
+// For each: its length, its bytes, the masked checksum so far, which goes on over its own bytes.
+Result<StoredBytes> append_variants(WritableFile& file, std::span<const std::string> messages) {
+  StoredBytes stored;
+  for (const std::string& message : messages) {
+    std::string length, check;
+    put_varint64(length, message.size());
+    stored.crc = extend_with_variant(stored.crc, message);
+    put_fixed32(check, mask_crc(stored.crc));
+    stored.crc = crc32c_extend(stored.crc, check);
+    for (const std::string* part : std::initializer_list<const std::string*>{&length, &message, &check}) {
+      TUTTI_RETURN_IF_ERROR(file.append(*part));
+      stored.bytes += part->size();
+    }
+  }
+  return stored;
+}
+
+Result<std::vector<std::string_view>> split_variants(std::string_view stored, std::size_t count, std::uint32_t* crc) {
+  ByteCursor cursor(stored);
+  std::vector<std::string_view> messages(count);
+  *crc = 0;
+  for (std::string_view& message : messages) {
+    std::uint64_t length = 0;
+    if (!cursor.varint64(&length) || !cursor.bytes(length, &message)) {
+      return data_loss("its variants are longer than what is stored");
+    }
+    *crc = extend_with_variant(*crc, message);
+    const std::string_view check = cursor.rest();
+    std::uint32_t stored_crc = 0;
+    if (!cursor.fixed32(&stored_crc) || unmask_crc(stored_crc) != *crc) {
+      return data_loss("a variant does not match its checksum");
+    }
+    *crc = crc32c_extend(*crc, check.substr(0, sizeof stored_crc));
+  }
+  if (!cursor.empty()) {
+    return data_loss("its variants are ", cursor.rest().size(), " bytes shorter than what is stored");
+  }
+  return messages;
 }
 
 }  // namespace tutti

@@ -72,6 +72,10 @@ void copy_elements(const Tensor& from, std::int64_t from_offset, Tensor& to, std
     std::copy_n(from.data<std::string>() + from_offset, count, to.data<std::string>() + to_offset);
     return;
   }
+  if (from.dtype() == DType::kVariant) {
+    std::copy_n(from.data<Variant>() + from_offset, count, to.data<Variant>() + to_offset);
+    return;
+  }
   const std::size_t stride = element_stride(from.dtype());
   std::memcpy(static_cast<char*>(to.raw()) + static_cast<std::size_t>(to_offset) * stride,
               static_cast<const char*>(from.raw()) + static_cast<std::size_t>(from_offset) * stride,

@@ -4,8 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include "tutti/core/tensor_list.h"
 #include "tutti/kernels/cpu/elementwise.h"
-#include "tutti/kernels/resources/tensor_list.h"
 
 namespace tutti::cpu {
 namespace {

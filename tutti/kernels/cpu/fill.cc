@@ -5,9 +5,9 @@
 #include <memory>
 #include <vector>
 
+#include "tutti/core/tensor_list.h"
 #include "tutti/kernels/cpu/element.h"
 #include "tutti/kernels/cpu/number_types.h"
-#include "tutti/kernels/resources/tensor_list.h"
 
 namespace tutti::cpu {
 

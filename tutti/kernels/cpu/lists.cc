@@ -5,11 +5,11 @@
 #include <string>
 #include <vector>
 
+#include "tutti/core/tensor_list.h"
 #include "tutti/kernels/cpu/element.h"
 #include "tutti/kernels/cpu/internal/list_access.h"
 #include "tutti/kernels/resources/slots.h"
 #include "tutti/kernels/resources/stack.h"
-#include "tutti/kernels/resources/tensor_list.h"
 
 namespace tutti::cpu {
 

@@ -1,37 +1,22 @@
 #include "tutti/kernels/cpu/optional.h"
 
-#include <algorithm>
 #include <memory>
-#include <string>
 #include <utility>
 #include <vector>
 
+#include "tutti/core/optional.h"
 #include "tutti/core/variant.h"
-#include "tutti/kernels/resources/tensor_list.h"
 
 namespace tutti::cpu {
 namespace {
 
-// No components: nothing is there. An optional that has a value has at least one.
-class Optional : public VariantObject {
- public:
-  Optional(std::vector<Tensor> components, int depth) : VariantObject(depth), components_(std::move(components)) {}
-  const std::vector<Tensor>& components() const { return components_; }
-  std::string type_name() const override { return "tensorflow::data::Optional"; }
-  std::string debug_string() const override { return str_cat("optional of ", components_.size(), " components"); }
-
- private:
-  const std::vector<Tensor> components_;
-};
-
 Status set_optional(KernelContext& ctx, std::vector<Tensor> components) {
-  int depth = 1;
-  for (const Tensor& component : components) depth = std::max(depth, 1 + variant_depth(component));
-  if (depth > kMaxVariantDepth) {
+  auto optional = std::make_shared<const Optional>(std::move(components));
+  if (optional->depth() > kMaxVariantDepth) {
     return invalid_argument("optionals cannot lie more than ", kMaxVariantDepth, " deep in one another");
   }
   TUTTI_ASSIGN_OR_RETURN(Tensor * out, ctx.allocate_output(0, Shape{}));
-  *out->data<Variant>() = Variant(std::make_shared<Optional>(std::move(components), depth));
+  *out->data<Variant>() = Variant(std::move(optional));
   return {};
 }
 

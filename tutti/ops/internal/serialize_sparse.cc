@@ -4,9 +4,9 @@
 #include <memory>
 #include <vector>
 
+#include "tutti/core/tensor_variant.h"
 #include "tutti/graph/tensor_bytes.h"
 #include "tutti/kernels/cpu/sparse_view.h"
-#include "tutti/kernels/resources/tensor_variant.h"
 
 namespace tutti::internal {
 

@@ -129,6 +129,45 @@ def values_strings(cluster):
             check.equal(sizes, np.array([len(s) for s in flat], np.int32).reshape(value.shape))
 
 
+@program
+def values_variants(cluster):
+    """Tensor lists, lists in a list and optionals made on one task and used on others."""
+    raw = tf.raw_ops
+    rng = np.random.default_rng(9)
+    rows = rng.normal(size=(5, 20_000)).astype(np.float32)
+    any_shape = -1
+    with tf.device("/job:ps/task:0"):
+        fed = tf.placeholder(tf.float32, [5, 20_000])
+        made = raw.TensorListFromTensor(tensor=fed, element_shape=[20_000])
+        some = raw.TensorListSetItem(
+            input_handle=raw.TensorListReserve(element_shape=[2], num_elements=3, element_dtype=tf.int64), index=1,
+            item=tf.constant([5, -6], tf.int64))
+        words = raw.OptionalFromValue(components=[tf.constant(["a", "", "c\0c"]), made])
+        none = raw.OptionalNone()
+    with tf.device("/job:worker/task:1"):
+        pushed = raw.TensorListPushBack(input_handle=made, tensor=tf.ones([20_000]))
+        lists = raw.TensorListSetItem(
+            input_handle=raw.TensorListReserve(element_shape=any_shape, num_elements=2, element_dtype=tf.variant),
+            index=1, item=pushed)
+        set_ones = raw.TensorListStack(input_handle=some, element_shape=[2], element_dtype=tf.int64)
+        has = [raw.OptionalHasValue(optional=words), raw.OptionalHasValue(optional=none)]
+    with tf.device("/job:worker/task:0"):
+        text, there = raw.OptionalGetValue(optional=words, output_types=[tf.string, tf.variant],
+                                           output_shapes=[[3], []])
+        length = raw.TensorListLength(input_handle=there)
+    with tf.device("/job:ps/task:1"):
+        inner = raw.TensorListGetItem(input_handle=lists, index=1, element_shape=any_shape, element_dtype=tf.variant)
+        stacked = raw.TensorListStack(input_handle=inner, element_shape=[20_000], element_dtype=tf.float32)
+    with tf.Session(cluster.target()) as sess:
+        for _ in range(3):
+            got = sess.run([stacked, set_ones, has, text, length], {fed: rows})
+            check.equal(got[0], np.concatenate([rows, np.ones((1, 20_000), np.float32)]), "the list in a list")
+            check.equal(got[1], np.array([[0, 0], [5, -6], [0, 0]]), "items that were never set")
+            check.equal(np.array(got[2]), np.array([True, False]), "optionals")
+            check.equal(got[3], np.array([b"a", b"", b"c\0c"], object), "words of an optional")
+            check.equal(got[4], np.int32(5), "the list of an optional")
+
+
 @program(timeout=120)
 def values_large(cluster):
     """10 MB and 100 MB fed, moved between tasks and fetched."""

@@ -3,8 +3,8 @@
 
 #include <memory>
 
+#include "tutti/core/tensor_list.h"
 #include "tutti/kernels/kernel.h"
-#include "tutti/kernels/resources/tensor_list.h"
 
 namespace tutti::cpu {
 

@@ -11,6 +11,7 @@
 #include "tutti/io/slice_file.h"
 #include "tutti/io/tensor_slice.h"
 #include "tutti/ops/host/internal/file_kernel.h"
+#include "tutti/ops/host/variant_messages.h"
 
 namespace tutti {
 
@@ -56,7 +57,8 @@ Status save_v2(KernelContext& ctx, FileSystem& files) {
   TUTTI_RETURN_IF_ERROR(check_names(ctx));
   const std::span<const std::string> names = strings(ctx, 1), specs = strings(ctx, 2);
   TUTTI_RETURN_IF_ERROR(check_saved_count(std::ssize(names), ctx.num_inputs() - kFirstTensor));
-  TUTTI_ASSIGN_OR_RETURN(const std::unique_ptr<BundleWriter> writer, BundleWriter::create(files, prefix));
+  TUTTI_ASSIGN_OR_RETURN(const std::unique_ptr<BundleWriter> writer,
+                         BundleWriter::create(files, prefix, {.variants = &kVariantMessages}));
   for (std::size_t i = 0; i < names.size(); ++i) {
     TUTTI_RETURN_IF_ERROR(check_cancelled(ctx));
     const Tensor& tensor = ctx.input(kFirstTensor + static_cast<int>(i));
@@ -118,7 +120,7 @@ Status restore_v2(KernelContext& ctx, FileSystem& files) {
     return invalid_argument("Got ", ctx.input(1).num_elements(), " tensor names, but ", ctx.num_outputs(),
                             " expected dtypes.");
   }
-  Result<std::unique_ptr<BundleReader>> bundle = BundleReader::open(files, prefix);
+  Result<std::unique_ptr<BundleReader>> bundle = BundleReader::open(files, prefix, &kVariantMessages);
   if (bundle.ok()) return restore_all(ctx, **bundle);
   if (bundle.status().code() != Code::kNotFound) return bundle.status();
   // No index: a checkpoint of the old kind, or none.

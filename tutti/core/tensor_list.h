@@ -15,6 +15,8 @@ namespace tutti {
 
 // Depth of the objects that a tensor holds; 0 without.
 int variant_depth(const Tensor& tensor);
+// Depth of an object that holds these.
+int depth_with(const std::vector<Tensor>& held);
 
 // Immutable: a change gives a new list. Lists share their items: appending to the longest of those that share
 // writes behind what the others see and so takes constant time, unless the items are objects themselves; everything
@@ -24,7 +26,7 @@ class TensorList : public VariantObject {
   // `max_items` below 0: no limit.
   TensorList(DType dtype, PartialShape element_shape, std::int64_t max_items = -1);
   // With items; one without a value reads as zeros.
-  TensorList(DType dtype, PartialShape element_shape, std::vector<Tensor> items);
+  TensorList(DType dtype, PartialShape element_shape, std::vector<Tensor> items, std::int64_t max_items = -1);
 
   DType dtype() const { return dtype_; }
   const PartialShape& element_shape() const { return element_shape_; }

@@ -1,4 +1,4 @@
-#include "tutti/kernels/resources/tensor_list.h"
+#include "tutti/core/tensor_list.h"
 
 #include <gtest/gtest.h>
 

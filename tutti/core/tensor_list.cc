@@ -1,4 +1,4 @@
-#include "tutti/kernels/resources/tensor_list.h"
+#include "tutti/core/tensor_list.h"
 
 #include <algorithm>
 #include <utility>
@@ -14,15 +14,11 @@ int variant_depth(const Tensor& tensor) {
   return depth;
 }
 
-namespace {
-
-int depth_with(const std::vector<Tensor>& items) {
+int depth_with(const std::vector<Tensor>& held) {
   int depth = 0;
-  for (const Tensor& item : items) depth = std::max(depth, variant_depth(item));
+  for (const Tensor& tensor : held) depth = std::max(depth, variant_depth(tensor));
   return depth + 1;
 }
-
-}  // namespace
 
 TensorList::TensorList(DType dtype, PartialShape element_shape, std::int64_t max_items)
     : dtype_(dtype),
@@ -30,10 +26,11 @@ TensorList::TensorList(DType dtype, PartialShape element_shape, std::int64_t max
       max_items_(max_items),
       items_(std::make_shared<Items>()) {}
 
-TensorList::TensorList(DType dtype, PartialShape element_shape, std::vector<Tensor> items)
+TensorList::TensorList(DType dtype, PartialShape element_shape, std::vector<Tensor> items, std::int64_t max_items)
     : VariantObject(depth_with(items)),
       dtype_(dtype),
       element_shape_(std::move(element_shape)),
+      max_items_(max_items),
       size_(static_cast<std::int64_t>(items.size())),
       items_(std::make_shared<Items>()) {
   MutexLock lock(items_->mu);

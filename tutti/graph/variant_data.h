@@ -1,0 +1,53 @@
+// Variants as TensorFlow writes them: the three fields of a VariantTensorDataProto.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tutti/core/status.h"
+#include "tutti/core/tensor.h"
+#include "tutti/graph/tensor_codec.h"
+
+namespace tutti {
+
+// Each variant puts two messages into one another, and protobuf reads a hundred: those of the graphs and calls around
+// them have the rest.
+inline constexpr int kMaxWrittenVariantDepth = 40;
+// As much as protobuf allows one message.
+inline constexpr std::int64_t kMaxWrittenVariantBytes = (std::int64_t{1} << 31) - 1;
+
+struct VariantData {
+  std::string type_name;  // empty: the variant holds nothing
+  std::string metadata;
+  std::vector<Tensor> tensors;
+};
+
+// Whether the variants of a tensor, and those within them, can be written: kUnimplemented names a type that has no
+// bytes, kInvalidArgument a depth or size that is too large. An object that is held several times is written as often,
+// and counts so here, which takes time by the number of objects only.
+Status check_writable(const Tensor& variants);
+// REQUIRES: check_writable() of the tensor that it, or an object around it, lies in.
+VariantData to_variant_data(const Variant& variant);
+
+// kUnimplemented names a type that Tutti does not know; kInvalidArgument says what does not fit together.
+Result<Variant> from_variant_data(VariantData data);
+
+// A variant that is being read: while this lives, `budget` counts it among those around its tensors.
+class VariantReading {
+ public:
+  explicit VariantReading(ExpansionBudget& budget) : budget_(budget) { ++budget_.variants_around; }
+  ~VariantReading() { --budget_.variants_around; }
+  VariantReading(const VariantReading&) = delete;
+  VariantReading& operator=(const VariantReading&) = delete;
+
+  // kInvalidArgument when it lies too deep in others.
+  Status check_depth() const;
+  // To be called for each of its tensors, before that is made.
+  Status count_tensor();
+
+ private:
+  ExpansionBudget& budget_;
+};
+
+}  // namespace tutti
