@@ -24,6 +24,7 @@ SessionOptions with_passes(PassOptions passes) {
 
 constexpr PassOptions kNone{.fold_constants = false,
                             .merge_common_subexpressions = false,
+                            .drop_unread = false,
                             .hoist = false,
                             .fuse = false,
                             .inline_functions = false};

@@ -148,6 +148,7 @@ double run_case(const Case& c, Session& session) {
 
 constexpr PassOptions kNoPasses{.fold_constants = false,
                                 .merge_common_subexpressions = false,
+                                .drop_unread = false,
                                 .hoist = false,
                                 .fuse = false,
                                 .inline_functions = false};

@@ -129,6 +129,7 @@ bool agrees(const Model& m, const Seen& seen) {
 
 constexpr PassOptions kNoPasses{.fold_constants = false,
                                 .merge_common_subexpressions = false,
+                                .drop_unread = false,
                                 .hoist = false,
                                 .fuse = false,
                                 .inline_functions = false};

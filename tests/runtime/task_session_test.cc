@@ -287,6 +287,7 @@ TEST_F(TaskSessionTest, GivesTheGraphThatItRuns) {
   Graph folded(builtin_ops());
   const PassOptions none{.fold_constants = false,
                          .merge_common_subexpressions = false,
+                         .drop_unread = false,
                          .hoist = false,
                          .fuse = false,
                          .inline_functions = false};

@@ -34,6 +34,7 @@ PassOptions passes_for(const RegisterGraphRequest& request) {
   if (request.optimize) return {};
   return {.fold_constants = false,
           .merge_common_subexpressions = false,
+          .drop_unread = false,
           .hoist = false,
           .fuse = false,
           .inline_functions = false};

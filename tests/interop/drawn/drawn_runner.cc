@@ -278,6 +278,7 @@ Status run_derivative(const Case& c, Graph& graph, Session& session) {
 
 constexpr PassOptions kNoPasses{.fold_constants = false,
                                 .merge_common_subexpressions = false,
+                                .drop_unread = false,
                                 .hoist = false,
                                 .fuse = false,
                                 .inline_functions = false};

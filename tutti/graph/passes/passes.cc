@@ -11,6 +11,7 @@ Status run_passes(FunctionBody& body, const PassOptions& options, ConstantEvalua
   prune(body);
   if (options.fold_constants) TUTTI_RETURN_IF_ERROR(fold_constants(body, evaluator, options.max_folded_bytes));
   if (options.merge_common_subexpressions) TUTTI_RETURN_IF_ERROR(merge_common_subexpressions(body));
+  if (options.drop_unread) TUTTI_RETURN_IF_ERROR(drop_unread(body));
   if (options.hoist) TUTTI_RETURN_IF_ERROR(hoist(body));
   if (options.fuse) TUTTI_RETURN_IF_ERROR(fuse(body));
   prune(body);

@@ -22,6 +22,7 @@ class ConstantEvaluator {
 struct PassOptions {
   bool fold_constants = true;
   bool merge_common_subexpressions = true;
+  bool drop_unread = true;
   bool hoist = true;
   bool fuse = true;
   bool inline_functions = true;
@@ -34,6 +35,9 @@ struct PassOptions {
 Status fold_constants(FunctionBody& body, ConstantEvaluator& evaluator, std::int64_t max_bytes);
 // Keeps one of several stateless nodes with the same op, inputs and attributes.
 Status merge_common_subexpressions(FunctionBody& body);
+// Drops pure nodes of which no value is read: others only wait for them, and from now on for what they waited for. So
+// TensorFlow's programs ask for the gradients of a layer: that of the first layer's input is computed for nobody.
+Status drop_unread(FunctionBody& body);
 // Takes out of v1 loops what each iteration would do anew with a value that stays the same: transposing the second
 // operand of a MatMul, if it is of a moderate size.
 Status hoist(FunctionBody& body);
