@@ -106,6 +106,53 @@ TEST(Convolution, FewPlacesAgreeWithOneDnn) {
   EXPECT_FALSE(internal::has_few_places(same(8, 2, 16, 16, 1)));
 }
 
+// In bands, which machines differ about preferring, against double: padded, strided, dilated, of several bands and
+// images, the last band shorter.
+TEST(Convolution, BandsAgreeWithDouble) {
+  ConvShape dilated = same(2, 9, 16, 24, 3);
+  dilated.rows.dilation = 2;
+  dilated.rows.pad_before = dilated.rows.pad_after = 2;
+  dilated.columns.dilation = 3;
+  dilated.columns.pad_before = dilated.columns.pad_after = 3;
+  ConvShape wide = same(3, 20, 8, 5, 5);
+  wide.columns = same(3, 33, 8, 5, 5, 2).columns;
+  ConvShape lopsided = same(2, 12, 3, 7, 4);
+  lopsided.rows.pad_before = 3;
+  lopsided.rows.pad_after = 0;
+  for (const ConvShape& s : {same(5, 14, 70, 33, 3), same(2, 40, 3, 16, 7, 2), same(3, 16, 128, 128, 1),
+                             same(2, 9, 128, 512, 1, 2), dilated, wide, lopsided}) {
+    std::vector<float> x = random_floats(s.input_elements(), 1), w = random_floats(s.filter_elements(), 2),
+                       y = random_floats(s.output_elements(), 3), bias = random_floats(s.out_channels, 4);
+    const std::vector<double> wide_x(x.begin(), x.end()), wide_w(w.begin(), w.end()), wide_y(y.begin(), y.end());
+    for (ConvResult result : {ConvResult::kOutput, ConvResult::kFilter}) {
+      std::vector<float>& got = result == ConvResult::kOutput ? y : w;
+      std::vector<double> expected(got.size());
+      ASSERT_TRUE(internal::unfolded_convolution<double>(result, s, wide_x.data(), wide_w.data(), wide_y.data(),
+                                                         expected.data(), Team::alone(), heap_allocator())
+                      .ok());
+      for (const bool biased : {false, result == ConvResult::kOutput}) {
+        const ConvArrays arrays{x.data(), w.data(), y.data(), biased ? bias.data() : nullptr};
+        const std::vector<float> before = got;
+        ASSERT_TRUE(internal::banded_convolution(result, s, arrays, heap_allocator()).ok());
+        for (std::size_t i = 0; i < got.size(); ++i) {
+          const double want = expected[i] + (biased ? bias[i % bias.size()] : 0);
+          ASSERT_NEAR(got[i], want, 2e-3) << s.to_string() << " " << static_cast<int>(result) << " at " << i;
+        }
+        got = before;
+      }
+    }
+  }
+}
+
+TEST(Convolution, BandsRefuseToAllocateTooMuch) {
+  const std::unique_ptr<Allocator> tiny = make_pool_allocator(64);
+  const ConvShape s = same(2, 28, 4, 32, 3);
+  std::vector<float> x(static_cast<std::size_t>(s.input_elements())), w(static_cast<std::size_t>(s.filter_elements())),
+      y(static_cast<std::size_t>(s.output_elements()));
+  const Status status = internal::banded_convolution(ConvResult::kOutput, s, {x.data(), w.data(), y.data()}, *tiny);
+  EXPECT_EQ(status.code(), Code::kResourceExhausted) << status.to_string();
+}
+
 TEST(Convolution, MoreShapesThanAreKept) {
   const Convolution convolution(DType::kFloat, ConvResult::kOutput);
   for (int round = 0; round < 2; ++round) {

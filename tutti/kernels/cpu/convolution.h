@@ -93,6 +93,17 @@ bool has_few_places(const ConvShape& shape);
 Status few_places_convolution(ConvResult result, const ConvShape& shape, const ConvArrays& arrays, Team& team,
                               Allocator& allocator);
 
+// The windows of places [begin, end) of the batch, one every `stride` floats, each row by row with all channels; zeros
+// where there is padding. REQUIRES: images with channels last, in one group.
+void unfold_windows(const ConvShape& shape, const float* input, std::int64_t begin, std::int64_t end, float* windows,
+                    std::int64_t stride);
+
+// Whether this machine computes that result faster in bands.
+bool prefers_bands(ConvResult result, const ConvShape& shape);
+// Outputs (biased where there is a bias) and filters of float images, on the calling thread. REQUIRES: channels last,
+// one group, no dimension of 0.
+Status banded_convolution(ConvResult result, const ConvShape& shape, const ConvArrays& arrays, Allocator& allocator);
+
 // By products of unfolded windows, for T of double and int32. REQUIRES: no dimension of 0.
 template <typename T>
 Status unfolded_convolution(ConvResult result, const ConvShape& shape, const T* input, const T* filter, const T* output,

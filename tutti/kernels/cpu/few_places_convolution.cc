@@ -26,44 +26,28 @@ bool is_pointwise(const ConvShape& s) {
   return plain(s.rows) && plain(s.columns);
 }
 
-// fn(row of the input's channels or null where there is padding, row of the windows' matrix) for every pixel of every
-// window.
-template <typename Fn>
-void for_window_pixels(const ConvShape& s, float* input, float* windows, const Fn& fn) {
-  for (std::int64_t place = 0; place < places_of(s); ++place) {
-    const std::int64_t image = place / (s.rows.out * s.columns.out);
-    const std::int64_t top = s.rows.start(place / s.columns.out % s.rows.out);
-    const std::int64_t left = s.columns.start(place % s.columns.out);
-    for (std::int64_t kr = 0; kr < s.rows.kernel; ++kr) {
-      const std::int64_t r = top + kr * s.rows.dilation;
-      for (std::int64_t kc = 0; kc < s.columns.kernel; ++kc, windows += s.in_channels) {
-        const std::int64_t c = left + kc * s.columns.dilation;
-        const bool inside = r >= 0 && r < s.rows.in && c >= 0 && c < s.columns.in;
-        const std::int64_t at = ((image * s.rows.in + r) * s.columns.in + c) * s.in_channels;
-        fn(inside ? input + at : nullptr, windows);
-      }
-    }
-  }
-}
-
 Result<Tensor> room_for_windows(const ConvShape& s, Allocator& allocator) {
   const std::array<std::int64_t, 2> dims{places_of(s), window_of(s)};
   TUTTI_ASSIGN_OR_RETURN(const Shape shape, Shape::create(dims));
   return Tensor::create(DType::kFloat, shape, allocator);
 }
 
-void unfold(const ConvShape& s, float* input, float* windows) {
-  for_window_pixels(s, input, windows, [&](const float* pixel, float* to) {
-    if (pixel != nullptr) std::copy_n(pixel, s.in_channels, to);
-    if (pixel == nullptr) std::fill_n(to, s.in_channels, 0.0f);
-  });
-}
-
-void fold(const ConvShape& s, float* windows, float* input) {
+void fold(const ConvShape& s, const float* windows, float* input) {
   std::fill_n(input, s.input_elements(), 0.0f);
-  for_window_pixels(s, input, windows, [&](float* pixel, const float* from) {
-    for (std::int64_t i = 0; pixel != nullptr && i < s.in_channels; ++i) pixel[i] += from[i];
-  });
+  for (std::int64_t place = 0; place < places_of(s); ++place) {
+    float* const image = input + place / s.places() * s.rows.in * s.columns.in * s.in_channels;
+    const std::int64_t top = s.rows.start(place / s.columns.out % s.rows.out);
+    const std::int64_t left = s.columns.start(place % s.columns.out);
+    for (std::int64_t kr = 0; kr < s.rows.kernel; ++kr) {
+      const std::int64_t r = top + kr * s.rows.dilation;
+      for (std::int64_t kc = 0; kc < s.columns.kernel; ++kc, windows += s.in_channels) {
+        const std::int64_t c = left + kc * s.columns.dilation;
+        if (r < 0 || r >= s.rows.in || c < 0 || c >= s.columns.in) continue;
+        float* const pixel = image + (r * s.columns.in + c) * s.in_channels;
+        for (std::int64_t i = 0; i < s.in_channels; ++i) pixel[i] += windows[i];
+      }
+    }
+  }
 }
 
 }  // namespace
@@ -83,7 +67,7 @@ Status few_places_convolution(ConvResult result, const ConvShape& s, const ConvA
   if (!is_pointwise(s)) {
     TUTTI_ASSIGN_OR_RETURN(room, room_for_windows(s, allocator));
     windows = room.data<float>();
-    if (result != ConvResult::kInput) unfold(s, input, windows);
+    if (result != ConvResult::kInput) unfold_windows(s, input, 0, places_of(s), windows, window_of(s));
   }
   const std::int64_t places = places_of(s), window = window_of(s);
   if (result == ConvResult::kOutput) {

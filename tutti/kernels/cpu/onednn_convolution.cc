@@ -1,7 +1,8 @@
 // Float convolutions on oneDNN. Images stay in NHWC, for which it has direct kernels that are as fast as those for its
 // own blocked layouts (measured on AVX-512: 14x14x32->64, 7x7x64->128, 56x56x64->64, 1x1, all three directions; with
 // reorders to blocked and back they are 5 to 50 % slower). The filter takes the layout it chooses: reordering it costs
-// little, and the plain one falls to slow kernels. NCHW is reordered to NHWC and back.
+// little, and the plain one falls to slow kernels. NCHW is reordered to NHWC and back. With AVX2 alone those kernels
+// are slow for some shapes, which are computed in bands (banded_convolution.cc).
 #include <algorithm>
 #include <optional>
 #include <unordered_map>
@@ -247,6 +248,7 @@ struct OneDnnConvolutions::State {
 
   // On the calling thread alone.
   Status run(const ConvShape& shape, const ConvArrays& arrays, Allocator& allocator) {
+    if (prefers_bands(result, shape)) return banded_convolution(result, shape, arrays, allocator);
     // oneDNN reports what it cannot do or allocate by exceptions; none may leave a kernel.
     try {
       const onednn::StayOnThisThread alone;
