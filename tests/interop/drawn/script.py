@@ -270,7 +270,8 @@ def _spoiled(draw, array):
     if kind == 1 and array.ndim:
         shape = list(array.shape)
         shape[draw.integer(0, len(shape) - 1)] += draw.choice([1, 2])
-        return np.resize(array, shape) if array.size else np.ones(shape, array.dtype)
+        one = b"1" if array.dtype == object else 1
+        return np.resize(array, shape) if array.size else np.full(shape, one, array.dtype)
     if kind == 2 and array.ndim and array.shape[0]:
         return array[0]
     return array[np.newaxis]
