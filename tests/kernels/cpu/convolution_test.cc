@@ -65,6 +65,27 @@ TEST(Convolution, DepthwiseDoesNotFallToTheReferenceKernel) {
   }
 }
 
+// oneDNN writes behind its scratch memory there, over the filter that it makes, if that is what comes next.
+TEST(Convolution, FilterOfStridedPixelsOfFewChannels) {
+  for (std::int64_t inputs = 1; inputs < 18; ++inputs) {
+    ConvShape s{.batch = 3, .in_channels = inputs, .out_channels = 2};
+    s.rows = {.in = 13, .out = 7, .kernel = 1, .stride = 2};
+    s.columns = {.in = 5, .out = 5, .kernel = 1};
+    for (unsigned seed = 0; seed < 20; ++seed) {
+      std::vector<float> x = random_floats(s.input_elements(), seed), y = random_floats(s.output_elements(), seed + 1),
+                         w(static_cast<std::size_t>(s.filter_elements()));
+      const std::vector<double> wide_x(x.begin(), x.end()), wide_y(y.begin(), y.end());
+      std::vector<double> expected(w.size());
+      ASSERT_TRUE(internal::unfolded_convolution<double>(ConvResult::kFilter, s, wide_x.data(), nullptr, wide_y.data(),
+                                                         expected.data(), Team::alone(), heap_allocator())
+                      .ok());
+      const Convolution convolution(DType::kFloat, ConvResult::kFilter);
+      ASSERT_TRUE(convolution.run(s, {x.data(), w.data(), y.data()}, Team::alone(), heap_allocator()).ok());
+      for (std::size_t i = 0; i < w.size(); ++i) ASSERT_NEAR(w[i], expected[i], 1e-3) << inputs << " channels at " << i;
+    }
+  }
+}
+
 // Same inputs, same thread count, same bits; also through the cache.
 TEST(Convolution, Repeats) {
   const ConvShape s = same(8, 14, 32, 64, 3);

@@ -153,6 +153,15 @@ class Operand {
 
 std::size_t rounded(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
 
+// Bytes behind its scratch memory that oneDNN writes to. The filter's gradient of strided pixels gathers them there,
+// and where channels do not fill its vectors 2.6 takes room for the channels but writes whole vectors, with AVX2 at
+// least: up to a vector too many for each place.
+std::size_t overrun(ConvResult result, const ConvShape& s) {
+  constexpr std::int64_t kVectorFloats = 16;
+  const bool gathers = result == ConvResult::kFilter && s.window_elements() == 1;
+  return gathers ? static_cast<std::size_t>(s.places() * kVectorFloats) * sizeof(float) : 0;
+}
+
 // One compiled convolution. Constant once made.
 class CompiledConvolution {
  public:
@@ -166,7 +175,7 @@ class CompiledConvolution {
                 description_.filter, result == ConvResult::kFilter),
         output_(result == ConvResult::kOutput ? DNNL_ARG_DST : DNNL_ARG_DIFF_DST, image(s, false, s.channels_first),
                 description_.output, result == ConvResult::kOutput) {
-    scratch_bytes_ = rounded(description_.scratch.get_size());
+    scratch_bytes_ = rounded(description_.scratch.get_size() + overrun(result, s));
     for (const Operand* o : {&input_, &filter_, &output_}) {
       scratch_bytes_ = std::max(scratch_bytes_, rounded(o->scratch_bytes()));
       room_bytes_ += rounded(o->room_bytes());
