@@ -55,9 +55,10 @@ def substr(draw, op, types):
     words = np.array([draw.choice([b"Tutti", b"abcdef", b"0123456789"]) for _ in range(int(np.prod(shape)))],
                      dtype=object).reshape(shape)
     inner = draw.choice([shape, ()])
+    # Spoiled shapes would be broadcast, for which TensorFlow has no more than two dimensions.
     return Arguments({"unit": draw.choice(["BYTE", "UTF8_CHAR"])}, input=words,
                      pos=draw.integers(-5, 5, inner, types["T"]), len=draw.integers(0, 8, inner, types["T"]),
-                     fixed=["pos", "len"])
+                     fixed=["pos", "len"], spoilable=len(shape) < 2)
 
 
 @arguments("AsString")

@@ -97,7 +97,7 @@ class InTopKKernel : public Kernel {
     }
     std::int64_t k = k_.value_or(0);
     if (!k_) {
-      TUTTI_ASSIGN_OR_RETURN(k, read_integer(context.input(2), "k"));
+      TUTTI_ASSIGN_OR_RETURN(k, read_scalar_integer(context.input(2), "k"));
     }
     TUTTI_ASSIGN_OR_RETURN(Tensor * out, context.allocate_output(0, targets.shape()));
     const std::int64_t columns = predictions.dim(1);

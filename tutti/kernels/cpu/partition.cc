@@ -25,11 +25,12 @@ template <typename T>
 Status where_of(KernelContext& ctx) {
   const Tensor& input = ctx.input(0);
   const int rank = input.rank();
+  if (rank == 0) return invalid_argument("Where: a scalar has no indices");
   const std::span<const T> elements = input.flat<T>();
   const std::int64_t found = std::count_if(elements.begin(), elements.end(), is_set<T>);
   TUTTI_ASSIGN_OR_RETURN(const Shape shape, Shape::create(std::array<std::int64_t, 2>{found, rank}));
   TUTTI_ASSIGN_OR_RETURN(Tensor * out, ctx.allocate_output(0, shape));
-  if (rank == 0 || found == 0) return {};
+  if (found == 0) return {};
   DimList strides;
   strides_of(input.shape(), &strides);
   std::int64_t* to = out->data<std::int64_t>();

@@ -54,11 +54,14 @@ class PoolWindow {
   const std::string& name() const { return name_; }
 
  private:
+  // TensorFlow counts their elements, whatever their shape.
+  static Tensor flat(const Tensor& values) { return values.reshaped(Shape{values.num_elements()}); }
+
   Result<PoolPlan> make_plan(KernelContext& context, const Shape& input, bool forward) const {
     if (from_input_ < 0) return make_plan(ksize_, strides_, input, forward);
     DimList ksize, strides;
-    TUTTI_RETURN_IF_ERROR(read_dims(context.input(from_input_), "ksize", &ksize));
-    TUTTI_RETURN_IF_ERROR(read_dims(context.input(from_input_ + 1), "strides", &strides));
+    TUTTI_RETURN_IF_ERROR(read_dims(flat(context.input(from_input_)), "ksize", &ksize));
+    TUTTI_RETURN_IF_ERROR(read_dims(flat(context.input(from_input_ + 1)), "strides", &strides));
     return make_plan(ksize.span(), strides.span(), input, forward);
   }
 
