@@ -63,4 +63,31 @@ TEST(TensorList, PushingSharesItemsEvenWhenOldListsLive) {
   EXPECT_LE(value.buffer().use_count(), 2 * kItems);
 }
 
+TEST(TensorList, ListsOfListsShareItemsToo) {
+  constexpr int kItems = 1000;
+  List list = std::make_shared<TensorList>(DType::kVariant, PartialShape());
+  const Tensor value = Tensor::scalar(Variant(std::make_shared<TensorList>(DType::kFloat, PartialShape())));
+  std::vector<List> all;
+  for (int i = 0; i < kItems; ++i) {
+    list = list->with_pushed(value);
+    all.push_back(list);
+    ASSERT_EQ(list->depth(), 2);
+  }
+  EXPECT_LE(value.buffer().use_count(), 2 * kItems);
+}
+
+// It would never go if the items held it.
+TEST(TensorList, AListBehindItself) {
+  List list = std::make_shared<TensorList>(DType::kVariant, PartialShape());
+  std::weak_ptr<const TensorList> first;
+  for (int i = 0; i < 3; ++i) {
+    list = list->with_pushed(Tensor::scalar(Variant(list)));
+    if (i == 0) first = list;
+    EXPECT_EQ(list->depth(), i + 2);
+    EXPECT_EQ(variant_depth(list->item(i)), i + 1);
+  }
+  list = nullptr;
+  EXPECT_TRUE(first.expired());
+}
+
 }  // namespace tutti::tensor_list_test

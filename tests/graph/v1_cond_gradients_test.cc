@@ -127,13 +127,13 @@ TEST_F(V1CondGradients, AVariableThatBothSidesRead) {
   const auto read = [](Output h) { return op1("ReadVariableOp", {h}, {{"dtype", DType::kDouble}}); };
   Output y = v1_cond(
       p, [&](const Side& s) { return Values{reduce_sum(sin(read(s.take(handle))))}; },
-      [&](const Side& s) { return Values{s.number(1)}; })[0];
+      [&](const Side& s) { return Values{reduce_sum(read(s.take(handle)) * s.number(3))}; })[0];
   Output g = gradients({y}, {handle})[0].dense();
   LocalSession session(graph_);
   session.run({}, {}, {NodeName(w.initializer()->name())});
   const auto at = [&](bool taken) { return session.run({{p.name(), truth(taken)}}, {TensorName(g.name())})[0]; };
   EXPECT_NEAR(at(true).flat<double>()[1], std::cos(2.0), 1e-12);
-  EXPECT_EQ(at(false).flat<double>()[1], 0);
+  EXPECT_EQ(at(false).flat<double>()[1], 3);
 }
 
 TEST_F(V1CondGradients, ABranchThatReadsOutsideOfIt) {
@@ -148,6 +148,15 @@ TEST_F(V1CondGradients, ABranchThatReadsOutsideOfIt) {
   EXPECT_NE(
       error_of([&] { gradients({y}, {a}); }).find("gradients: Mul \"direct\", in a branch of v1 control flow, reads"),
       std::string::npos);
+}
+
+TEST_F(V1CondGradients, BesideAMalformedLoop) {
+  Output p = flag();
+  Output a = x();
+  Output y = v1_cond(
+      p, [&](const Side& s) { return Values{sin(s.take(a))}; }, [&](const Side& s) { return Values{s.take(a)}; })[0];
+  op1("Add", {op1("Enter", {a}, {{"frame_name", "f"}}), a});
+  for (bool taken : {true, false}) expect_gradients({y}, {{p, truth(taken)}, {a, number(0.3)}});
 }
 
 TEST_F(V1CondGradients, InAFunction) {

@@ -57,9 +57,9 @@ std::vector<Tensor> TensorList::items() const {
 
 std::shared_ptr<const TensorList> TensorList::with_pushed(Tensor item) const {
   const int deepest = std::max(depth(), 1 + variant_depth(item));
-  // Lists of objects do not share their items: a deeper one behind what this list sees would make it deeper than it
-  // says.
-  if (dtype_ != DType::kVariant) {
+  // Lists that share their items are all as deep as the deepest of these: a deeper one behind what this list sees would
+  // make it deeper than it says, and could hold this list itself.
+  if (deepest == depth()) {
     MutexLock lock(items_->mu);
     if (static_cast<std::int64_t>(items_->tensors.size()) == size_) {
       items_->tensors.push_back(std::move(item));

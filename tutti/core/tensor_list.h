@@ -19,8 +19,8 @@ int variant_depth(const Tensor& tensor);
 int depth_with(const std::vector<Tensor>& held);
 
 // Immutable: a change gives a new list. Lists share their items: appending to the longest of those that share
-// writes behind what the others see and so takes constant time, unless the items are objects themselves; everything
-// else that changes items copies the list of tensors (never their elements). Thread-safe.
+// writes behind what the others see and so takes constant time, unless the item is deeper than all before it;
+// everything else that changes items copies the list of tensors (never their elements). Thread-safe.
 class TensorList : public VariantObject {
  public:
   // `max_items` below 0: no limit.

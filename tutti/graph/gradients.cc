@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "tutti/graph/internal/gradient_nodes.h"
+#include "tutti/graph/internal/graph_savepoint.h"
 #include "tutti/graph/internal/reverse_accumulation.h"
 
 namespace tutti {
@@ -87,17 +88,18 @@ std::vector<Gradient> gradients(const std::vector<Output>& ys, const std::vector
   check_graph(graph, xs, "xs");
   check_graph(graph, options.stop_gradients, "stop_gradients");
 
-  const int first_new_id = graph.id_limit();
+  internal::GraphSavepoint savepoint(graph);
   ScopeGuard scope = graph.name_scope("gradients");
   std::vector<Output> grad_ys;
   for (std::size_t i = 0; i < ys.size(); ++i) {
     grad_ys.push_back(given_or_ones(ys[i], options.grad_ys.empty() ? Output() : options.grad_ys[i]));
   }
-  internal::GradientCall call(graph, options, first_new_id);
+  internal::GradientCall call(graph, options, savepoint);
   internal::ReverseAccumulation reverse(call, xs);
   reverse.run(ys, grad_ys);
   std::vector<Gradient> result;
   for (Output x : xs) result.push_back(reverse.gradient_of(x));
+  savepoint.keep();
   return result;
 }
 

@@ -90,13 +90,14 @@ struct GradientOptions {
 };
 
 // d(sum of ys)/dx for each x, as new nodes under the name scope "gradients". An x that no y depends on gets
-// an empty Gradient. Throws Error: an op on the way without gradient, a y that is not differentiable.
+// an empty Gradient. Throws Error, and leaves the graph as it was: an op on the way without gradient, a y that is not
+// differentiable.
 //
 // v1 control flow (Switch, Merge, Enter, Exit, NextIteration) may be on the way where it is as TensorFlow's clients
 // write it, and not inside of a function. Where a y is in a branch that a step does not take, its gradients are zero,
-// and those of xs in that branch have no value. What is inside of a loop can be neither y nor x. A forward loop is
-// added to: it keeps, in lists, what the gradients need of each iteration. On the way through v1 control flow rows
-// become dense.
+// and those of xs in that branch have no value. Where a y or an x is inside of a loop, no v1 control flow may be
+// between them: the gradient is that within one iteration. A forward loop is added to: it keeps, in lists, what the
+// gradients need of each iteration. On the way through v1 control flow rows become dense.
 std::vector<Gradient> gradients(const std::vector<Output>& ys, const std::vector<Output>& xs,
                                 const GradientOptions& options = {});
 

@@ -7,7 +7,8 @@
 // says, takes the values off the lists from the end, and carries
 //   * for each variable, the gradient with respect to it at that point of the loop;
 //   * for each invariant, the sum over the iterations.
-// Invariants that gradients read enter the backward loop as such, and constants are made again.
+// Invariants that gradients read enter the backward loop as such, as does what custom gradients read from around the
+// loop; constants are made again.
 //
 // What is in a branch of a conditional is put on its list, and taken off it, in iterations that took the branch.
 //
@@ -55,7 +56,10 @@ class LoopGradient {
     if (carried_.empty()) return gradients;
     add_counters();
     add_carried(exit_grads);
-    ReverseAccumulation body(call_, xs_, loop_.frame, [this](Output value) { return read(value); });
+    std::vector<Output> chosen;
+    for (int i : carried_) chosen.push_back(xs_[i]);
+    for (int i : summed_) chosen.push_back(xs_[i]);
+    ReverseAccumulation body(call_, chosen, xs_, loop_.frame, [this](Output value) { return read(value); });
     body.run(ys_, grad_ys_);
     for (std::size_t k = 0; k < carried_.size(); ++k) {
       const Output x = xs_[carried_[k]];
@@ -81,7 +85,7 @@ class LoopGradient {
         paths.emplace_back(xs_.size(), false);
         continue;
       }
-      ReverseAccumulation search(call_, xs_, loop_.frame, nullptr);
+      ReverseAccumulation search(call_, xs_, xs_, loop_.frame, nullptr);
       paths.push_back(search.reached_from(loop_.variables[i].next->input(0), xs_));
     }
     for (bool grown = true; grown;) {
@@ -156,6 +160,7 @@ class LoopGradient {
 
   // What the backward loop has for a value of the forward loop: the same, in the iteration that it goes back through.
   Output read(Output value) {
+    if (!call_.control_flow->is_in(value, loop_.frame)) return read_from_outside(value);
     while (is_copy(value)) value = value.node->input(0);
     auto it = read_.find(value);
     if (it != read_.end()) return it->second;
@@ -168,6 +173,18 @@ class LoopGradient {
       result = keep(value);
     }
     read_[value] = result;
+    return result;
+  }
+
+  // Custom gradients may read what is around the loop.
+  Output read_from_outside(Output value) {
+    if (!call_.control_flow->encloses(call_.control_flow->frame_of(value), loop_.frame)) {
+      throw_error(unimplemented("gradients: ", value.node->describe(),
+                                ", which the gradient of something in the v1 loop \"", printable(loop_.name),
+                                "\" reads, is inside of another loop"));
+    }
+    Output& result = read_[value];
+    if (!result) result = backward_.enter_constant(region_.here(value));
     return result;
   }
 

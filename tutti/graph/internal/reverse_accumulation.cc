@@ -1,6 +1,7 @@
 #include "tutti/graph/internal/reverse_accumulation.h"
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 
 #include "tutti/graph/function.h"
@@ -31,6 +32,17 @@ bool is_conditional(const Node& node) {
          (role == LoopRole::kMerge &&
           std::none_of(node.inputs().begin(), node.inputs().end(),
                        [&](const Output& input) { return !input || is_back_edge(*input.node, node); }));
+}
+
+// What stands for a loop. See the top of the header.
+bool is_loop(const Node& unit) { return loop_role(unit) == LoopRole::kCondition || loop_role(unit) == LoopRole::kExit; }
+
+// Their gradient functions may change the nodes.
+bool calls_functions(const Node& node) {
+  return std::any_of(node.attrs().begin(), node.attrs().end(), [](const auto& attr) {
+    return attr.second.template get<FunctionRef>() != nullptr ||
+           attr.second.template get<std::vector<FunctionRef>>() != nullptr;
+  });
 }
 
 // A wrong gradient function shows here, not three nodes later.
@@ -73,13 +85,14 @@ ReverseAccumulation::ReverseAccumulation(GradientCall& call, const std::vector<O
   local_.assign(graph_.id_limit(), kNotSeen);
 }
 
-ReverseAccumulation::ReverseAccumulation(GradientCall& call, const std::vector<Output>& xs, int frame, Reader reader)
+ReverseAccumulation::ReverseAccumulation(GradientCall& call, const std::vector<Output>& xs,
+                                         const std::vector<Output>& inputs, int frame, Reader reader)
     : call_(call),
       graph_(call.graph),
       frame_(frame),
       reader_(std::move(reader)),
       xs_(xs.begin(), xs.end()),
-      stopped_(xs.begin(), xs.end()) {
+      stopped_(inputs.begin(), inputs.end()) {
   stopped_.insert(call.options.stop_gradients.begin(), call.options.stop_gradients.end());
   local_.assign(graph_.id_limit(), kNotSeen);
 }
@@ -104,12 +117,12 @@ void ReverseAccumulation::run(const std::vector<Output>& ys, const std::vector<O
 // Loops of this region are one node each.
 Node& ReverseAccumulation::unit_of(Node& node) const {
   if (call_.control_flow == nullptr || loop_role(node) != LoopRole::kExit) return node;
-  return call_.control_flow->condition_of(node);
+  const Loop& loop = call_.control_flow->loop_of(node);
+  return loop.refusal.ok() ? *loop.condition : node;
 }
 
 std::span<const Output> ReverseAccumulation::inputs_of(const Node& unit) const {
-  if (loop_role(unit) == LoopRole::kCondition) return call_.control_flow->loop_of(unit).inputs;
-  return unit.inputs();
+  return is_loop(unit) ? std::span<const Output>(call_.control_flow->loop_of(unit).inputs) : unit.inputs();
 }
 
 bool ReverseAccumulation::is_active(Node& node) const {
@@ -128,15 +141,33 @@ bool ReverseAccumulation::ends_here(const Node& node) const {
 }
 
 void ReverseAccumulation::find_control_flow(const std::vector<Output>& ys) {
-  call_.control_flow = std::make_unique<V1ControlFlow>(graph_);
-  const auto check = [&](Output value) {
-    if (call_.control_flow->frame_of(value) == 0) return;
-    throw_error(unimplemented("gradients: ", value.node->describe(),
+  call_.control_flow = std::make_unique<V1ControlFlow>(graph_, ys);
+  const auto is_inside = [&](Output value) { return call_.control_flow->frame_of(value) != 0; };
+  const auto y = std::find_if(ys.begin(), ys.end(), is_inside);
+  if (y != ys.end()) inside_y_ = *y;
+  std::copy_if(xs_.begin(), xs_.end(), std::back_inserter(inside_xs_), is_inside);
+}
+
+Output ReverseAccumulation::x_in(const Node& unit) const {
+  if (inside_xs_.empty() || !is_loop(unit)) return {};
+  const int frame = call_.control_flow->loop_of(unit).frame;
+  const auto x = std::find_if(inside_xs_.begin(), inside_xs_.end(), [&](Output value) {
+    return call_.control_flow->encloses(frame, call_.control_flow->frame_of(value));
+  });
+  return x == inside_xs_.end() ? Output() : *x;
+}
+
+void ReverseAccumulation::check_control_flow(const Node& unit) const {
+  if (const Output inside = inside_y_ ? inside_y_ : x_in(unit)) {
+    throw_error(unimplemented("gradients: ", inside.node->describe(),
                               " is inside of a v1 loop; only what leaves the loop can be differentiated, and with "
                               "respect to what enters it"));
-  };
-  std::for_each(ys.begin(), ys.end(), check);
-  std::for_each(xs_.begin(), xs_.end(), check);
+  }
+  if (is_loop(unit)) {
+    throw_if_error(call_.control_flow->loop_of(unit).refusal);
+  } else if (!is_conditional(unit)) {
+    throw_error(unimplemented("gradients: ", unit.describe(), " is not part of a v1 loop as clients write them"));
+  }
 }
 
 void ReverseAccumulation::find_reachable(const std::vector<Output>& ys) {
@@ -163,7 +194,7 @@ void ReverseAccumulation::find_reachable(const std::vector<Output>& ys) {
       const std::span<const Output> inputs = inputs_of(*top.node);
       if (top.next_input < inputs.size() && !ends_here(*top.node)) {
         Output input = inputs[top.next_input++];
-        if (input && carries_gradient(input.dtype())) enter(input);
+        if (leads_on(input, *top.node) && carries_gradient(input.dtype())) enter(input);
         continue;
       }
       local_[top.node->id()] = static_cast<int>(order_.size());
@@ -177,8 +208,9 @@ void ReverseAccumulation::find_active() {
   active_.assign(order_.size(), false);
   for (std::size_t i = 0; i < order_.size(); ++i) {
     if (ends_here(*order_[i])) continue;
+    if (x_in(*order_[i])) active_[i] = true;
     for (Output input : inputs_of(*order_[i])) {
-      if (input && wants(input)) active_[i] = true;
+      if (leads_on(input, *order_[i]) && wants(input)) active_[i] = true;
     }
   }
 }
@@ -258,12 +290,13 @@ void ReverseAccumulation::differentiate(Node& unit) {
   std::vector<Gradient> gradients;
   if (!unit.op().has(kControlFlow)) {
     gradients = call_gradient_function(unit, output_grads, needed);
-  } else if (!is_conditional(unit)) {
-    throw_error(unimplemented("gradients: ", unit.describe(), " is not part of a v1 loop as clients write them"));
-  } else if (loop_role(unit) == LoopRole::kSwitch) {
-    gradients = {switch_gradient(unit, output_grads), Gradient()};
   } else {
-    gradients = merge_gradients(unit, dense(output_grads[0]));
+    check_control_flow(unit);
+    if (loop_role(unit) == LoopRole::kSwitch) {
+      gradients = {switch_gradient(unit, output_grads), Gradient()};
+    } else {
+      gradients = merge_gradients(unit, dense(output_grads[0]));
+    }
   }
   const Branch* branch = branch_of(loop_role(unit) == LoopRole::kSwitch ? unit.input(1) : unit.output());
   for (std::size_t i = 0; i < gradients.size(); ++i) {
@@ -283,6 +316,7 @@ std::vector<Gradient> ReverseAccumulation::call_gradient_function(Node& node, co
   GradContext context(node, output_grads);
   context.set_needed(needed);
   context.set_overrides(call_.options.overrides);
+  if (node.id() < call_.first_new_id && calls_functions(node)) call_.savepoint.save(node);
   (*function)(context);
   adopt(first, value_of(*given), branch_of(node.output()), &node);
   return context.take_input_grads();
@@ -330,6 +364,7 @@ void ReverseAccumulation::differentiate_loop(Node& condition) {
     exit_grads.push_back(flows ? collect(variable.exit->output()) : Gradient());
   }
   if (std::none_of(exit_grads.begin(), exit_grads.end(), [](const Gradient& g) { return bool(g); })) return;
+  check_control_flow(condition);
   std::vector<bool> needed;
   for (Output input : loop.inputs) needed.push_back(wants(input));
   const std::vector<Gradient> gradients = loop_gradients(call_, *this, loop, exit_grads, needed);
@@ -372,7 +407,7 @@ Output ReverseAccumulation::zeros(Output value, DType dtype, Output anchor) {
 // ---- Adoption ----
 
 const Branch* ReverseAccumulation::branch_of(Output value) const {
-  return call_.control_flow == nullptr ? nullptr : call_.control_flow->branch_of(value);
+  return call_.control_flow == nullptr || inside_y_ ? nullptr : call_.control_flow->branch_of(value);
 }
 
 // Nodes from `first` on were made for the gradient of something in `branch`, the gradient of `source` where it is
@@ -416,8 +451,8 @@ void ReverseAccumulation::keep_forward(Node& source, int first) {
 bool ReverseAccumulation::reads_shapes_only(const Node& node) const {
   if (!node.op().has(kMetadataOnly) || node.inputs().empty()) return false;
   return std::all_of(node.inputs().begin(), node.inputs().end(), [&](const Output& input) {
-    return call_.is_forward(*input.node) && loop_role(*input.node) != LoopRole::kEnter &&
-           input.node->op_name() != "Const";
+    return call_.is_forward(*input.node) && call_.control_flow->is_in(input, frame_) &&
+           loop_role(*input.node) != LoopRole::kEnter && input.node->op_name() != "Const";
   });
 }
 
@@ -427,7 +462,7 @@ void ReverseAccumulation::read_here(Node& node, int first) {
     if (control->id() >= first) before.push_back(control);
   }
   graph_.set_control_inputs(node, std::move(before));
-  if (reads_shapes_only(node)) {
+  if (node.control_inputs().empty() && reads_shapes_only(node)) {
     call_.new_forward.insert(&node);
     call_.control_flow->note(node);
     return;

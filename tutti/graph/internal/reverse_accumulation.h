@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "tutti/graph/gradients.h"
+#include "tutti/graph/internal/graph_savepoint.h"
 #include "tutti/graph/internal/output_hash.h"
 #include "tutti/graph/internal/v1_control_flow.h"
 
@@ -19,7 +20,8 @@ namespace tutti::internal {
 
 // What the regions of one call of gradients() have in common.
 struct GradientCall {
-  GradientCall(Graph& g, const GradientOptions& o, int first) : graph(g), options(o), first_new_id(first) {}
+  GradientCall(Graph& g, const GradientOptions& o, GraphSavepoint& s)
+      : graph(g), options(o), savepoint(s), first_new_id(s.first_new_id()) {}
 
   // Whether the node belongs to what is differentiated, not to the gradients.
   bool is_forward(const Node& node) const { return node.id() < first_new_id || new_forward.contains(&node); }
@@ -28,6 +30,7 @@ struct GradientCall {
 
   Graph& graph;
   const GradientOptions& options;
+  GraphSavepoint& savepoint;
   const int first_new_id;
   std::unordered_set<const Node*> new_forward;  // nodes that the gradients needed there
   std::unique_ptr<V1ControlFlow> control_flow;  // once some was met
@@ -36,7 +39,8 @@ struct GradientCall {
 
 // How it goes:
 //  1. From ys backwards over the edges that can carry a gradient: the reachable nodes, sources first. A v1 loop counts
-//     as one node, of which the LoopCond stands for the whole.
+//     as one node, of which the LoopCond stands for the whole. (Where clients do not write such loops, each of its
+//     Exits does, and gradients that arrive there are refused.)
 //  2. Forwards over those: the active nodes, which depend on an x.
 //  3. Backwards over the active nodes: sum what arrived at each output, call the node's gradient function, hand its
 //     results to the producers of the inputs. A value is complete when its producer is reached, because every
@@ -53,8 +57,9 @@ class ReverseAccumulation {
 
   // Outside of every loop.
   ReverseAccumulation(GradientCall& call, const std::vector<Output>& xs);
-  // A loop's body, which begins at xs.
-  ReverseAccumulation(GradientCall& call, const std::vector<Output>& xs, int frame, Reader reader);
+  // A loop's body, which begins at `inputs`; xs are among them.
+  ReverseAccumulation(GradientCall& call, const std::vector<Output>& xs, const std::vector<Output>& inputs, int frame,
+                      Reader reader);
 
   // By x: whether gradients can get there from y. REQUIRES: run() is not called on this object.
   std::vector<bool> reached_from(Output y, const std::vector<Output>& xs);
@@ -88,9 +93,15 @@ class ReverseAccumulation {
   bool passes(Output value) const { return !stopped_.contains(value); }
   bool wants(Output value) const;
   bool ends_here(const Node& node) const;
+  // Whether gradients may go on to that input. Those within an iteration do not go on to the one before.
+  static bool leads_on(Output input, const Node& unit) { return input && !is_back_edge(*input.node, unit); }
+  // An x inside of that loop; null when there is none.
+  Output x_in(const Node& unit) const;
   void find_reachable(const std::vector<Output>& ys);
   void find_active();
   void find_control_flow(const std::vector<Output>& ys);
+  // Throws where gradients cannot go through v1 control flow.
+  void check_control_flow(const Node& unit) const;
 
   // --- Gradient functions ---
   const GradFn* find_override(const std::string& key) const;
@@ -118,6 +129,8 @@ class ReverseAccumulation {
   const Reader reader_;  // empty outside of loops
   std::set<Output, Key> xs_;
   std::set<Output, Key> stopped_;
+  Output inside_y_;  // a y inside of a loop
+  std::vector<Output> inside_xs_;
   std::vector<int> local_;    // by node id: position in order_
   std::vector<Node*> order_;  // reachable, sources first
   std::vector<bool> active_;  // by position

@@ -20,19 +20,45 @@ bool is_constant_enter(const Node& node) {
   return loop_role(node) == LoopRole::kEnter && node.attr<bool>("is_constant");
 }
 
-[[noreturn]] void refuse(const Node& node, std::string_view why) {
-  throw_error(unimplemented("gradients: ", node.describe(), ", in a v1 loop, ", why));
+Status refuse(const Node& node, std::string_view why) {
+  return unimplemented("gradients: ", node.describe(), ", in a v1 loop, ", why);
 }
 
 }  // namespace
 
-V1ControlFlow::V1ControlFlow(const Graph& graph)
+V1ControlFlow::V1ControlFlow(const Graph& graph, const std::vector<Output>& ys)
     : order_(graph.topological_order().value_or_throw()), consumers_(graph.consumers()) {
-  frames_ = LoopFrames::find(graph, order_).value_or_throw();
-  of_.resize(graph.id_limit());
+  Result<LoopFrames> frames = LoopFrames::find(graph, order_);
+  if (!frames.ok()) {
+    keep_needed(ys);
+    frames = LoopFrames::find(graph, order_);
+  }
+  frames_ = std::move(frames).value_or_throw();
+  of_.resize(graph.id_limit(), &unknown_);
+  for (const Node* node : order_) of_[node->id()] = nullptr;
   of_enters_.resize(frames_.frames.size());
   of_exits_.resize(frames_.frames.size());
   for (Node* node : order_) visit(*node);
+}
+
+void V1ControlFlow::keep_needed(const std::vector<Output>& ys) {
+  std::vector<bool> needed(consumers_.size(), false);
+  std::vector<const Node*> stack;
+  const auto enter = [&](const Node* node) {
+    if (node == nullptr || needed[node->id()]) return;
+    needed[node->id()] = true;
+    stack.push_back(node);
+  };
+  for (Output y : ys) enter(y.node);
+  while (!stack.empty()) {
+    const Node* node = stack.back();
+    stack.pop_back();
+    for (const Output& input : node->inputs()) enter(input.node);
+    for (const Node* before : node->control_inputs()) enter(before);
+  }
+  const auto is_not_needed = [&](const Node* node) { return !needed[node->id()]; };
+  std::erase_if(order_, is_not_needed);
+  for (std::vector<Node*>& readers : consumers_) std::erase_if(readers, is_not_needed);
 }
 
 void V1ControlFlow::visit(Node& node) {
@@ -92,7 +118,9 @@ const Branch* V1ControlFlow::branch_of_inputs(const Node& node) const {
     if (input) branch = both(branch, branch_of(input));
   }
   if (node.op().has(kIgnoresDeadControl)) return branch;
-  for (const Node* before : node.control_inputs()) branch = both(branch, of_[before->id()]);
+  for (const Node* before : node.control_inputs()) {
+    branch = both(branch, before->id() < static_cast<int>(of_.size()) ? of_[before->id()] : &unknown_);
+  }
   return branch;
 }
 
@@ -119,67 +147,76 @@ V1ControlFlow::Join V1ControlFlow::join_at(const Node& merge) const {
   return join;
 }
 
-Node& V1ControlFlow::condition_of(const Node& exit) const {
-  Node* condition = frames_.frames[frames_.of[exit.id()]].condition;
-  if (condition == nullptr) refuse(exit, "leaves a loop that has no LoopCond");
-  return *condition;
+bool V1ControlFlow::encloses(int frame, int inner) const {
+  while (frames_.frames[inner].depth > frames_.frames[frame].depth) inner = frames_.frames[inner].parent;
+  return inner == frame;
 }
 
-LoopVariable V1ControlFlow::variable_of(Node& enter, const Node& condition) const {
+Result<LoopVariable> V1ControlFlow::variable_of(Node& enter, const Node& condition) const {
   LoopVariable variable{.enter = &enter};
   const std::vector<Node*>& readers = consumers_[enter.id()];
   if (readers.size() != 1 || loop_role(*readers[0]) != LoopRole::kMerge || readers[0]->inputs().size() != 2) {
-    refuse(enter, "is not constant and not read by just a Merge");
+    return refuse(enter, "is not constant and not read by just a Merge");
   }
   variable.merge = readers[0];
   for (Output input : variable.merge->inputs()) {
     if (input && is_back_edge(*input.node, *variable.merge)) variable.next = input.node;
   }
-  if (variable.next == nullptr) refuse(*variable.merge, "does not take what the iteration before it gave");
+  if (variable.next == nullptr) return refuse(*variable.merge, "does not take what the iteration before it gave");
   for (Node* reader : consumers_[variable.merge->id()]) {
     if (loop_role(*reader) != LoopRole::kSwitch || reader->input(1).node != &condition) continue;
     if (reader->input(0) != variable.merge->output()) continue;
-    if (variable.choice != nullptr) refuse(*variable.merge, "is read by two Switches");
+    if (variable.choice != nullptr) return refuse(*variable.merge, "is read by two Switches");
     variable.choice = reader;
   }
-  if (variable.choice == nullptr) refuse(*variable.merge, "is not read by a Switch of the loop's condition");
+  if (variable.choice == nullptr) return refuse(*variable.merge, "is not read by a Switch of the loop's condition");
   for (Node* reader : consumers_[variable.choice->id()]) {
     if (loop_role(*reader) != LoopRole::kExit) continue;
-    if (variable.exit != nullptr || reader->input(0).index != 0) refuse(*reader, "does not leave it as clients do");
+    if (variable.exit != nullptr || reader->input(0).index != 0) {
+      return refuse(*reader, "does not leave it as clients do");
+    }
     variable.exit = reader;
   }
   return variable;
 }
 
-const Loop& V1ControlFlow::loop_of(const Node& condition) {
-  const int frame = frames_.of[condition.id()];
-  auto [it, is_new] = loops_.try_emplace(frame);
+// `node`: one of the loop.
+Status V1ControlFlow::find_variables(Loop& loop, const std::vector<Node*>& enters, const Node& node) const {
+  if (loop.condition == nullptr) return refuse(node, "leaves a loop that has no LoopCond");
+  auto exits = std::count_if(order_.begin(), order_.end(), [&](const Node* other) {
+    return frames_.of[other->id()] == loop.frame && loop_role(*other) == LoopRole::kExit;
+  });
+  for (Node* enter : enters) {
+    TUTTI_ASSIGN_OR_RETURN(LoopVariable variable, variable_of(*enter, *loop.condition));
+    if (variable.exit != nullptr) --exits;
+    loop.variables.push_back(variable);
+  }
+  if (exits != 0) return refuse(*loop.condition, "decides on a loop with Exits that are not those of its variables");
+  const auto& [has_exit, of_exit] = of_exits_[loop.frame];
+  if (has_exit && of_exit != loop.branch) {
+    return refuse(*loop.condition, "decides on a loop that is entered from several branches");
+  }
+  return {};
+}
+
+const Loop& V1ControlFlow::loop_of(const Node& node) {
+  const int frame = frames_.of[node.id()];
+  auto [it, is_first] = loops_.try_emplace(frame);
   Loop& loop = it->second;
-  if (!is_new) return loop;
+  if (!is_first) return loop;
   loop.frame = frame;
   loop.condition = frames_.frames[frame].condition;
   loop.name = frames_.frames[frame].name;
   loop.parallel_iterations = frames_.frames[frame].parallel_iterations;
   loop.branch = of_enters_[frame];
-  std::size_t exits = 0;
-  for (Node* node : order_) {
-    if (frames_.of[node->id()] == frame && loop_role(*node) == LoopRole::kExit) ++exits;
-    if (frames_.of_outputs[node->id()] != frame || loop_role(*node) != LoopRole::kEnter) continue;
-    if (is_constant_enter(*node)) {
-      loop.invariants.push_back(node);
-    } else {
-      loop.variables.push_back(variable_of(*node, *loop.condition));
-    }
+  std::vector<Node*> enters;
+  for (Node* enter : order_) {
+    if (frames_.of_outputs[enter->id()] != frame || loop_role(*enter) != LoopRole::kEnter) continue;
+    (is_constant_enter(*enter) ? loop.invariants : enters).push_back(enter);
   }
-  for (const LoopVariable& variable : loop.variables) {
-    loop.inputs.push_back(variable.enter->input(0));
-    if (variable.exit != nullptr) --exits;
-  }
-  for (Node* invariant : loop.invariants) loop.inputs.push_back(invariant->input(0));
-  if (exits != 0) refuse(condition, "decides on a loop with Exits that are not those of its variables");
-  if (of_exits_[frame].first && of_exits_[frame].second != loop.branch) {
-    refuse(condition, "decides on a loop that is entered from several branches");
-  }
+  for (const Node* enter : enters) loop.inputs.push_back(enter->input(0));
+  for (const Node* invariant : loop.invariants) loop.inputs.push_back(invariant->input(0));
+  loop.refusal = find_variables(loop, enters, node);
   return loop;
 }
 

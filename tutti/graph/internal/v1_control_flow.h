@@ -41,20 +41,24 @@ struct Loop {
   std::vector<Node*> invariants;   // constant Enters
   std::vector<Output> inputs;      // what enters: the variables first, then the invariants
   const Branch* branch = nullptr;  // that the loop as a whole is in
+  Status refusal;                  // says why, when it is not as clients write them; `variables` are not complete then
 };
 
 // Of one graph at one time; nodes that come later are told with `note`.
 class V1ControlFlow {
  public:
-  // Throws Error when loops are not well formed.
-  explicit V1ControlFlow(const Graph& graph);
+  // Throws Error when loops that ys depend on are not well formed. When others are not, nothing is known but of what ys
+  // depend on.
+  V1ControlFlow(const Graph& graph, const std::vector<Output>& ys);
 
-  // 0: outside of every loop.
+  // 0: outside of every loop. REQUIRES: not of a new node.
   int frame_of(Output value) const { return frames_.of_outputs[value.node->id()]; }
-  // The LoopCond of the loop that an Exit leaves. Throws Error when it has none.
-  Node& condition_of(const Node& exit) const;
-  // The loop of a LoopCond. Throws Error when it is not as clients write them.
-  const Loop& loop_of(const Node& condition);
+  // Whether the value is in that loop and in none inside of it. New nodes count as in every loop.
+  bool is_in(Output value, int frame) const { return is_new(*value.node) || frame_of(value) == frame; }
+  // Whether `inner` is that loop or inside of it.
+  bool encloses(int frame, int inner) const;
+  // The loop of a LoopCond, or the one that an Exit leaves.
+  const Loop& loop_of(const Node& node);
 
   // Null: lives whenever its iteration does. Not known (see is_known) of what clients do not write, and of new nodes.
   const Branch* branch_of(Output value) const;
@@ -72,11 +76,14 @@ class V1ControlFlow {
   void set_branch(const Node& node, const Branch* branch);
 
  private:
+  bool is_new(const Node& node) const { return node.id() >= static_cast<int>(frames_.of.size()); }
+  void keep_needed(const std::vector<Output>& ys);
   const Branch* both(const Branch* a, const Branch* b) const;
   const Branch* branch_of_inputs(const Node& node) const;
   const Branch* side_of(const Branch* outer, Output pred, int side);
   void visit(Node& node);
-  LoopVariable variable_of(Node& enter, const Node& condition) const;
+  Result<LoopVariable> variable_of(Node& enter, const Node& condition) const;
+  Status find_variables(Loop& loop, const std::vector<Node*>& enters, const Node& node) const;
 
   LoopFrames frames_;
   std::vector<Node*> order_;
