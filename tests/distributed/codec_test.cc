@@ -12,6 +12,7 @@
 #include "proto/tutti_task.pb.h"
 #include "proto/worker.pb.h"
 #include "tests/distributed/message_samples.h"
+#include "tests/support/variant_budgets.h"
 #include "tests/support/variant_values.h"
 #include "tutti/distributed/internal/tensor_wire.h"
 #include "tutti/graph/tensor_bytes.h"
@@ -389,6 +390,29 @@ TEST(Codec, TheNumberOfTensorsInVariantsIsLimited) {
   ExpansionBudget few{.bytes_left = 20'000};
   EXPECT_EQ(read_tensor(WireReader(bytes), few).status().code(), Code::kResourceExhausted);
   EXPECT_EQ(few.variants_around, 0);
+}
+
+// A byte each, which becomes an item.
+TEST(Codec, TheNumberOfItemsThatWereNeverSetIsLimited) {
+  WireWriter out;
+  ASSERT_TRUE(write_tensor(list_of(DType::kFloat, PartialShape(), std::vector<Tensor>(1000)), out).ok());
+  const Payload bytes = std::move(out).finish();
+  ExpansionBudget enough{.bytes_left = 16 + 1000 * std::int64_t{sizeof(Tensor) + 8}};
+  EXPECT_TRUE(read_tensor(WireReader(bytes), enough).ok());
+  ExpansionBudget few{.bytes_left = 1000 * std::int64_t{sizeof(Tensor)}};
+  EXPECT_EQ(read_tensor(WireReader(bytes), few).status().code(), Code::kResourceExhausted);
+}
+
+TEST(Codec, VariantsThatMayBeWrittenCanBeRead) {
+  for (const Tensor& sample : variants_to_count()) {
+    WireWriter out;
+    ASSERT_TRUE(write_tensor(sample, out).ok());
+    const Payload bytes = std::move(out).finish();
+    ExpansionBudget budget{.bytes_left = smallest_budget(sample)};
+    const Result<Tensor> back = read_tensor(WireReader(bytes), budget);
+    ASSERT_TRUE(back.ok()) << back.status().to_string();
+    EXPECT_EQ(whole_text(*back), whole_text(sample));
+  }
 }
 
 TEST(Codec, WhatHasNoBytesIsRefused) {

@@ -216,6 +216,32 @@ TEST(InProcessClusterTest, VariantsCrossBetweenTasksAndToClients) {
   }
 }
 
+TEST(InProcessClusterTest, AValueThatCannotCrossIsNamed) {
+  const auto cluster = InProcessCluster::start(quiet(2, 0)).value_or_throw();
+  Graph graph(builtin_ops());
+  const Output value = placeholder(graph, DType::kFloat, PartialShape::scalar(), "value");
+  Output deep = value;
+  {
+    const auto there = graph.device_scope("/job:worker/task:1");
+    for (int depth = 0; depth < 41; ++depth) {
+      const std::vector<DType> types{depth == 0 ? DType::kFloat : DType::kVariant};
+      deep = op1("OptionalFromValue", {deep}, {{"Toutput_types", types}}, str_cat("level", depth));
+    }
+  }
+  const auto here = graph.device_scope("/job:worker/task:0");
+  const Output has_value = op1("OptionalHasValue", {deep});
+  const auto session = connect(cluster->target(), graph, within()).value_or_throw();
+  try {
+    session->run({{value, Tensor::scalar(1.f)}}, {has_value});
+    ADD_FAILURE() << "it crossed";
+  } catch (const Error& error) {
+    const std::string text = error.what();
+    EXPECT_NE(text.find("RecvTensor from /job:worker/replica:0/task:1: "), std::string::npos) << text;
+    EXPECT_NE(text.find("level40"), std::string::npos) << text;
+    EXPECT_NE(text.find("41 deep in one another"), std::string::npos) << text;
+  }
+}
+
 TEST(InProcessClusterTest, AConstantMayBeAList) {
   const auto cluster = InProcessCluster::start(quiet(2, 0)).value_or_throw();
   Graph graph(builtin_ops());

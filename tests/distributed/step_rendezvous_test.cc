@@ -100,14 +100,14 @@ TEST_F(StepRendezvousTest, ValuesOfAnotherTaskAreAskedOfItsWorker) {
   EXPECT_FALSE(rendezvous_->waits_for(task_name(1)));
 }
 
-TEST_F(StepRendezvousTest, ErrorsNameTheTaskUnlessTheyDoAlready) {
+TEST_F(StepRendezvousTest, ErrorsNameTheTaskAndTheValueUnlessTheyDoAlready) {
   Arrival own, derived, nobody;
   rendezvous_->recv(key_of(1, 0, "a"), cancellation_, own.done());
   rendezvous_->recv(key_of(1, 0, "b"), cancellation_, derived.done());
   rendezvous_->recv(key_of(9, 0, "c"), cancellation_, nobody.done());
   peer_.calls[0].done(unavailable("connection lost"));
   peer_.calls[1].done(derived_from(task_name(3), invalid_argument("bad")));
-  EXPECT_EQ(own.status, unavailable("RecvTensor from ", task_name(1), ": connection lost"));
+  EXPECT_EQ(own.status, unavailable("RecvTensor from ", task_name(1), ": a: connection lost"));
   EXPECT_EQ(derived.status, derived_from(task_name(3), invalid_argument("bad")));
   EXPECT_EQ(nobody.status.code(), Code::kNotFound);
   EXPECT_NE(nobody.status.message().find(task_name(9)), std::string::npos);

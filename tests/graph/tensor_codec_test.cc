@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "proto/tensor.pb.h"
+#include "tests/support/variant_budgets.h"
 #include "tests/support/variant_values.h"
 
 namespace tutti::tensor_codec_test {
@@ -176,6 +177,68 @@ TEST(TensorCodec, TensorsInVariantsCount) {
   ExpansionBudget few{.bytes_left = 99 * (256 + 800)};
   EXPECT_EQ(decode_tensor(proto, few).status().code(), Code::kResourceExhausted);
   EXPECT_EQ(few.variants_around, 0);
+}
+
+// Only what a message declares without having it counts.
+TEST(TensorCodec, NumbersThatAMessageHasDoNotCount) {
+  TensorProto proto = proto_of(tensorflow::DT_VARIANT, {});
+  auto* variant = proto.add_variant_val();
+  variant->set_type_name("tensorflow::Tensor");
+  TensorProto* held = variant->add_tensors();
+  *held = proto_of(tensorflow::DT_FLOAT, {10'000});
+  for (int i = 0; i < 9'900; ++i) held->add_float_val(1);
+  const auto read = [&](std::int64_t bytes) {
+    ExpansionBudget budget{.bytes_left = bytes};
+    return decode_tensor(proto, budget).status();
+  };
+  EXPECT_TRUE(read(16 + 256 + 400).ok());
+  EXPECT_EQ(read(256 + 399).code(), Code::kResourceExhausted);
+  // A list of another type is none of its own.
+  held->set_dtype(tensorflow::DT_DOUBLE);
+  EXPECT_EQ(read(79'999).code(), Code::kResourceExhausted);
+  // The length of the last string counts where it repeats.
+  *held = proto_of(tensorflow::DT_STRING, {100});
+  for (int i = 0; i < 99; ++i) held->add_string_val("");
+  held->add_string_val(std::string(10'000, 'x'));
+  EXPECT_TRUE(read(10'000).ok());
+  held->mutable_string_val()->SwapElements(49, 99);
+  held->mutable_string_val()->DeleteSubrange(50, 50);
+  EXPECT_EQ(read(400'000).code(), Code::kResourceExhausted);
+  EXPECT_TRUE(read(600'000).ok());
+}
+
+// Lengths in tensor_content are a byte each.
+TEST(TensorCodec, PackedStringsInVariantsCount) {
+  TensorProto strings = proto_of(tensorflow::DT_STRING, {1000});
+  strings.set_tensor_content(std::string(1000, '\0'));
+  ExpansionBudget little{.bytes_left = 10'000};
+  EXPECT_TRUE(decode_tensor(strings, little).ok());
+  TensorProto proto = proto_of(tensorflow::DT_VARIANT, {});
+  proto.add_variant_val()->set_type_name("tensorflow::Tensor");
+  *proto.mutable_variant_val(0)->add_tensors() = strings;
+  EXPECT_EQ(decode_tensor(proto, little).status().code(), Code::kResourceExhausted);
+  EXPECT_TRUE(decode_tensor(proto).ok());
+}
+
+TEST(TensorCodec, VariantsThatMayBeWrittenCanBeRead) {
+  for (const Tensor& sample : testing::variants_to_count()) {
+    const std::int64_t bytes = testing::smallest_budget(sample);
+    TensorProto packed;
+    ASSERT_TRUE(encode_tensor(sample, &packed).ok());
+    TensorProto typed = packed;
+    typed.clear_variant_val();
+    for (const Variant& element : sample.flat<Variant>()) {
+      encode_variant(element, NestedElements::kTyped, typed.add_variant_val());
+    }
+    for (const TensorProto& proto : {packed, typed}) {
+      ExpansionBudget budget{.bytes_left = bytes};
+      const Result<Tensor> back = decode_tensor(proto, budget);
+      ASSERT_TRUE(back.ok()) << back.status().to_string();
+      EXPECT_EQ(testing::whole_text(*back), testing::whole_text(sample));
+      // And hardly more could be: an eighth and small tensors of variants are what readers do not count.
+      EXPECT_LE(budget.bytes_left, bytes / 8 + 1024);
+    }
+  }
 }
 
 TEST(ShapeCodec, RoundTrips) {

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tests/support/variant_values.h"
 
 namespace tutti::variant_data_test {
@@ -14,11 +16,14 @@ const std::string kMinusOne = "\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01";
 std::string bytes(std::initializer_list<int> values) { return {values.begin(), values.end()}; }
 
 std::string read_text(VariantData data) {
-  const Result<Variant> variant = from_variant_data(std::move(data));
+  ExpansionBudget budget;
+  const Result<Variant> variant = from_variant_data(std::move(data), budget);
   return variant.ok() ? whole_text(Tensor::scalar(*variant)) : variant.status().to_string();
 }
 
-Status read_error(VariantData data) { return from_variant_data(std::move(data)).status(); }
+Status read_error(VariantData data, ExpansionBudget budget = {}) {
+  return from_variant_data(std::move(data), budget).status();
+}
 
 TEST(VariantData, RoundTrips) {
   for (const Tensor& sample : variant_samples()) {
@@ -68,10 +73,47 @@ TEST(VariantData, WhatIsHeldTwiceIsCountedTwiceAndSeenOnce) {
   Tensor value = optional_of({Tensor::scalar(1.f)});
   for (int depth = 1; depth < kMaxWrittenVariantDepth; ++depth) value = optional_of({value, value});
   EXPECT_NE(check_writable(value).message().find("bytes in a message"), std::string::npos);
-  // Items that were never set have bytes too.
+  // Lists without items, and items that were never set, have bytes too.
+  const Tensor empty = list_of(DType::kFloat, PartialShape(), {});
+  Tensor many(DType::kVariant, {1 << 15});
+  std::ranges::fill(many.flat<Variant>(), empty.scalar<Variant>());
+  EXPECT_TRUE(check_writable(many).ok());
+  EXPECT_NE(check_writable(optional_of(std::vector<Tensor>(1 << 9, many))).message().find("bytes in a message"),
+            std::string::npos);
   const Tensor unset = list_of(DType::kFloat, PartialShape(), std::vector<Tensor>(1 << 18));
   EXPECT_TRUE(check_writable(unset).ok());
   EXPECT_FALSE(check_writable(list_of(DType::kVariant, PartialShape(), std::vector<Tensor>(1 << 13, unset))).ok());
+}
+
+// A byte of the metadata is an item.
+TEST(VariantData, ItemsThatWereNeverSetCount) {
+  constexpr std::int64_t kItems = 1000;
+  const Tensor list = list_of(DType::kFloat, PartialShape(), std::vector<Tensor>(kItems));
+  const VariantData data = to_variant_data(list.scalar<Variant>());
+  EXPECT_TRUE(read_error(data, {.bytes_left = kItems * std::int64_t{sizeof(Tensor) + 8}}).ok());
+  EXPECT_EQ(read_error(data, {.bytes_left = kItems * std::int64_t{sizeof(Tensor)} - 1}).code(),
+            Code::kResourceExhausted);
+  // 100 million of them, each the first: there is not even memory for their numbers.
+  std::string metadata = "\x80\xc2\xd7\x2f";
+  metadata.resize(metadata.size() + 100'000'000);
+  EXPECT_EQ(read_error({kList, std::move(metadata), {}}).code(), Code::kResourceExhausted);
+}
+
+TEST(VariantData, WhatReadersWouldRefuseIsNotWritten) {
+  const auto writable = [](const Tensor& variants, std::int64_t bytes) {
+    return check_writable(variants, {.bytes_left = bytes}).ok();
+  };
+  const Tensor scalars = list_of(DType::kFloat, PartialShape(), std::vector<Tensor>(100, Tensor::scalar(1.f)));
+  EXPECT_TRUE(writable(scalars, 30'000));
+  EXPECT_FALSE(writable(scalars, 100 * 256));
+  const Tensor unset = list_of(DType::kFloat, PartialShape(), std::vector<Tensor>(100));
+  EXPECT_TRUE(writable(unset, 12'000));
+  EXPECT_FALSE(writable(unset, 100 * std::int64_t{sizeof(Tensor)}));
+  // Numbers lie in the message.
+  EXPECT_TRUE(writable(list_of(DType::kFloat, PartialShape(), {Tensor(DType::kFloat, {1'000'000})}), 1000));
+  const Status status = check_writable(scalars, {.bytes_left = 1600});
+  EXPECT_EQ(status.code(), Code::kInvalidArgument);
+  EXPECT_NE(status.message().find("at most 1500"), std::string::npos) << status.to_string();
 }
 
 TEST(VariantData, MetadataOfListsCutShort) {

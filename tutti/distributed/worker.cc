@@ -8,10 +8,12 @@
 #include "tutti/core/device_name.h"
 #include "tutti/core/rendezvous_key.h"
 #include "tutti/distributed/derived_status.h"
+#include "tutti/distributed/internal/received_values.h"
 #include "tutti/distributed/internal/request_ids.h"
 #include "tutti/distributed/internal/run_graph_call.h"
 #include "tutti/distributed/internal/step_table.h"
 #include "tutti/distributed/internal/worker_sessions.h"
+#include "tutti/graph/variant_data.h"
 
 namespace tutti {
 namespace {
@@ -38,6 +40,13 @@ PassOptions passes_for(const RegisterGraphRequest& request) {
           .hoist = false,
           .fuse = false,
           .inline_functions = false};
+}
+
+// That a value of several can be written into their answer, which could not say which of them cannot.
+Status check_sendable(const std::string& key, const Tensor& value) {
+  if (value.dtype() != DType::kVariant) return {};
+  const Status status = check_writable(value);
+  return status.ok() ? status : status.with_context(internal::name_in(key));
 }
 
 // What ends a wait for a value: the call's own cancellation, joined with its deadline where it has one.
@@ -99,7 +108,7 @@ class Worker::Impl {
   Result<EmptyMessage> cleanup_graph(const CleanupGraphRequest& request);
   Result<EmptyMessage> cleanup_all(const CleanupAllRequest& request);
   void recv_tensor(const RecvTensorRequest& request, const CallOptions& options, ReplyDone<RecvTensorReply> done);
-  void recv_tensors(const RecvTensorsRequest& request, const CallOptions& options, ReplyDone<RecvTensorsReply> done);
+  void recv_tensors(RecvTensorsRequest request, const CallOptions& options, ReplyDone<RecvTensorsReply> done);
 
   // Every call is counted from its beginning until it was answered, and every graph until it has run.
   Status enter();
@@ -130,7 +139,7 @@ class Worker::Impl {
     std::shared_ptr<Step> step;
     std::shared_ptr<internal::AskedValues> values;
   };
-  Result<Asked> asked_for(const RecvTensorsRequest& request);
+  Result<Asked> asked_for(RecvTensorsRequest request);
   Result<Asked> asked_before(const RecvTensorsRequest& request);
   Status check_key(const std::string& text);
   Status check_new_key(const std::string& text) const;
@@ -355,7 +364,7 @@ Result<Worker::Impl::Asked> Worker::Impl::asked_before(const RecvTensorsRequest&
                  ", which is unknown");
 }
 
-Result<Worker::Impl::Asked> Worker::Impl::asked_for(const RecvTensorsRequest& request) {
+Result<Worker::Impl::Asked> Worker::Impl::asked_for(RecvTensorsRequest request) {
   for (const std::string& key : request.rendezvous_keys) TUTTI_RETURN_IF_ERROR(check_key(key));
   if (!recv_requests_.is_new(request.request_id)) {
     return aborted(options_.task, ": the same RecvTensors request, ", request.request_id, ", came twice");
@@ -363,20 +372,22 @@ Result<Worker::Impl::Asked> Worker::Impl::asked_for(const RecvTensorsRequest& re
   if (request.continues != 0) return asked_before(request);
   TUTTI_ASSIGN_OR_RETURN(std::shared_ptr<Step> step, steps_->find_or_begin(request.step_id));
   auto values = step->add_asked(request);
-  const auto& keys = request.rendezvous_keys;
-  for (std::size_t i = 0; i < keys.size(); ++i) {
-    step->rendezvous().recv_local(keys[i], values->cancellation(),
-                                  [values, i](const Status& status, Tensor value, bool dead) {
-                                    values->add(i, status, dead ? Tensor() : std::move(value));
+  const auto keys = std::make_shared<const std::vector<std::string>>(std::move(request.rendezvous_keys));
+  for (std::size_t i = 0; i < keys->size(); ++i) {
+    step->rendezvous().recv_local((*keys)[i], values->cancellation(),
+                                  [values, keys, i](Status status, Tensor value, bool dead) {
+                                    if (dead) value.reset();
+                                    status.update(check_sendable((*keys)[i], value));
+                                    values->add(i, status, std::move(value));
                                   });
   }
   return Asked{std::move(step), std::move(values)};
 }
 
-void Worker::Impl::recv_tensors(const RecvTensorsRequest& request, const CallOptions& options,
+void Worker::Impl::recv_tensors(RecvTensorsRequest request, const CallOptions& options,
                                 ReplyDone<RecvTensorsReply> done) {
   if (Status entered = enter(); !entered.ok()) return done(std::move(entered));
-  Result<Asked> asked = asked_for(request);
+  Result<Asked> asked = asked_for(std::move(request));
   if (!asked.ok()) {
     done(asked.status());
     return leave();
@@ -431,7 +442,7 @@ void Worker::recv_tensor(RecvTensorRequest request, const CallOptions& options, 
   impl_->recv_tensor(request, options, std::move(done));
 }
 void Worker::recv_tensors(RecvTensorsRequest request, const CallOptions& options, ReplyDone<RecvTensorsReply> done) {
-  impl_->recv_tensors(request, options, std::move(done));
+  impl_->recv_tensors(std::move(request), options, std::move(done));
 }
 
 }  // namespace tutti

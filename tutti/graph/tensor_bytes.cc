@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "proto/tensor.pb.h"
-#include "tutti/graph/internal/varints.h"
+#include "tutti/core/varints.h"
 #include "tutti/graph/tensor_codec.h"
 #include "tutti/graph/variant_data.h"
 

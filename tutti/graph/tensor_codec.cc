@@ -5,8 +5,8 @@
 #include <cstring>
 
 #include "proto/tensor.pb.h"
+#include "tutti/core/varints.h"
 #include "tutti/graph/internal/typed_elements.h"
-#include "tutti/graph/internal/varints.h"
 #include "tutti/graph/variant_data.h"
 
 namespace tutti {
@@ -221,18 +221,25 @@ Status check_size(const TensorProto& proto, DType dtype, const Shape& shape, Exp
                             " times ", stride);
   }
   if (content > 0) {
-    if (count <= content) return {};
-    return invalid_argument("tensor_content has ", content, " bytes, too few for ", count, " ", dtype_name(dtype));
+    if (count > content) {
+      return invalid_argument("tensor_content has ", content, " bytes, too few for ", count, " ", dtype_name(dtype));
+    }
+    const bool counts = dtype == DType::kVariant || budget.variants_around > 0;
+    return counts ? take_objects(dtype, shape, budget) : Status();
   }
-  const std::int64_t each = stride + repeated_bytes(proto, dtype);
-  if (count > budget.bytes_left / each) {
-    return resource_exhausted("a tensor ", dtype_name(dtype), " ", shape,
-                              " declared without its elements is too large: ", budget.bytes_left, " bytes are left");
+  const std::int64_t missing = count - std::min(count, count_typed_elements(proto, dtype));
+  // Objects take more than the message has for them, so that those which it carries count too.
+  const std::int64_t made = is_object(dtype) ? count : missing;
+  const std::int64_t repeated = repeated_bytes(proto, dtype);
+  if (made > budget.bytes_left / stride || (repeated > 0 && missing > (budget.bytes_left - made * stride) / repeated)) {
+    return resource_exhausted("a tensor ", dtype_name(dtype), " ", shape, " of which the message has ", count - missing,
+                              " elements is too large: ", budget.bytes_left, " bytes are left");
   }
   // Small ones are no danger: each costs the message more bytes than a tensor's worth of bookkeeping. Those in a
   // variant, where a few bytes are a tensor, all count.
   constexpr std::int64_t kFree = 1024;
-  if (count * each > kFree || budget.variants_around > 0) budget.bytes_left -= count * each;
+  const std::int64_t bytes = made * stride + missing * repeated;
+  if (bytes > kFree || budget.variants_around > 0) budget.bytes_left -= bytes;
   return {};
 }
 
@@ -313,7 +320,7 @@ Result<Variant> decode_variant(const VariantTensorDataProto& proto, ExpansionBud
     TUTTI_ASSIGN_OR_RETURN(Tensor tensor, decode_tensor(held, budget));
     data.tensors.push_back(std::move(tensor));
   }
-  return from_variant_data(std::move(data));
+  return from_variant_data(std::move(data), budget);
 }
 
 namespace {

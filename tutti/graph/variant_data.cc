@@ -11,7 +11,7 @@
 #include "tutti/core/strings.h"
 #include "tutti/core/tensor_list.h"
 #include "tutti/core/tensor_variant.h"
-#include "tutti/graph/internal/varints.h"
+#include "tutti/core/varints.h"
 
 namespace tutti {
 namespace {
@@ -22,8 +22,11 @@ constexpr std::string_view kTensorType = "tensorflow::Tensor";
 
 // About what a tensor takes beside its elements: in memory, and more than that in a message.
 constexpr std::int64_t kBytesOfATensor = 256;
-// At most what an item that was never set takes.
-constexpr std::int64_t kBytesOfAnIndex = 10;
+// What an item that was never set takes: at most in a message, and in memory with its index, while that is read.
+constexpr std::int64_t kWrittenUnsetItem = 10;
+constexpr std::int64_t kBytesOfUnsetItem = sizeof(Tensor) + sizeof(std::uint64_t);
+// The part of a reader's budget that is left to what else there is in the message.
+constexpr std::int64_t kPartForOthers = 16;
 
 // --- What there is to write ---
 
@@ -47,46 +50,69 @@ bool each_tensor(const Variant& variant, See see) {
   return false;
 }
 
-// Adds up what variants take in a message, each object once.
+// What variants take: at most in a message, and of the budget of who reads it.
+struct Cost {
+  std::int64_t written = 0;
+  std::int64_t taken = 0;
+
+  // Both stay where sums cannot overflow, far beyond every limit.
+  void add(std::int64_t more_written, std::int64_t more_taken) {
+    constexpr std::int64_t kMost = std::int64_t{1} << 60;
+    written = std::min(written + std::min(more_written, kMost), kMost);
+    taken = std::min(taken + std::min(more_taken, kMost), kMost);
+  }
+};
+
+// Adds up what variants take, each object once.
 class WrittenSize {
  public:
-  // REQUIRES: the tensor has variants. Ends at an error, and beyond the largest size.
-  std::int64_t of(const Tensor& variants) {
-    std::int64_t total = 0;
-    for (const Variant& element : variants.flat<Variant>()) total = sum(total, of(element));
+  // REQUIRES: the tensor has variants. Ends at an error.
+  Cost of(const Tensor& variants) {
+    Cost total = places_of(variants);
+    for (const Variant& element : variants.flat<Variant>()) {
+      const Cost cost = of(element);
+      total.add(cost.written, cost.taken);
+    }
     return total;
   }
   const Status& status() const { return status_; }
 
  private:
-  static std::int64_t sum(std::int64_t a, std::int64_t b) { return std::min(a + b, kMaxWrittenVariantBytes + 1); }
+  static Cost places_of(const Tensor& tensor) {
+    const auto bytes = static_cast<std::int64_t>(tensor.bytes());
+    return {.written = bytes, .taken = is_object(tensor.dtype()) ? bytes : 0};
+  }
 
-  std::int64_t of(const Variant& variant) {
-    if (!variant.has_value() || !status_.ok()) return 0;
+  Cost of(const Variant& variant) {
+    if (!variant.has_value() || !status_.ok()) return {};
     const VariantObject& object = *variant.object();
     if (object.depth() > kMaxWrittenVariantDepth) {
       status_ = invalid_argument("variants that lie ", object.depth(), " deep in one another cannot be written, only ",
                                  kMaxWrittenVariantDepth);
-      return 0;
+      return {};
     }
-    if (const auto known = sizes_.find(&object); known != sizes_.end()) return known->second;
-    std::int64_t total = 0;
-    if (const auto* list = variant.get<TensorList>()) total = sum(total, kBytesOfAnIndex * list->size());
-    const bool written = each_tensor(variant, [&](const Tensor& tensor) {
-      const auto bytes = static_cast<std::int64_t>(tensor.bytes());
-      total = sum(sum(total, kBytesOfATensor), std::min(bytes, kMaxWrittenVariantBytes + 1));
-      if (tensor.dtype() == DType::kVariant) total = sum(total, of(tensor));
+    if (const auto known = costs_.find(&object); known != costs_.end()) return known->second;
+    Cost total;
+    std::int64_t tensors = 0;
+    const bool known_type = each_tensor(variant, [&](const Tensor& tensor) {
+      ++tensors;
+      const Cost cost = tensor.dtype() == DType::kVariant ? of(tensor) : places_of(tensor);
+      total.add(cost.written, cost.taken);
       if (tensor.dtype() != DType::kString) return;
-      for (const std::string& text : tensor.flat<std::string>()) {
-        total = sum(total, static_cast<std::int64_t>(text.size()));
-      }
+      for (const std::string& text : tensor.flat<std::string>()) total.add(static_cast<std::int64_t>(text.size()), 0);
     });
-    if (!written) status_.update(unimplemented("a variant of type ", object.type_name(), " has no bytes"));
-    sizes_.emplace(&object, total);
+    if (!known_type) status_.update(unimplemented("a variant of type ", object.type_name(), " has no bytes"));
+    // The names and metadata of variants take about what a tensor does.
+    total.add(kBytesOfATensor * (tensors + 1), kBytesOfATensor * tensors);
+    if (const auto* list = variant.get<TensorList>()) {
+      const std::int64_t unset = list->size() - tensors;
+      total.add(kWrittenUnsetItem * unset, kBytesOfUnsetItem * unset);
+    }
+    costs_.emplace(&object, total);
     return total;
   }
 
-  std::unordered_map<const VariantObject*, std::int64_t> sizes_;
+  std::unordered_map<const VariantObject*, Cost> costs_;
   Status status_;
 };
 
@@ -141,11 +167,13 @@ Result<std::vector<Tensor>> with_unset(std::vector<Tensor> set, const std::vecto
   return items;
 }
 
-Result<Variant> read_list(VariantData data) {
+Result<Variant> read_list(VariantData data, ExpansionBudget& budget) {
   std::string_view rest = data.metadata;
   std::uint64_t count = 0, dtype_number = 0, max_items = 0;
   // Each takes a byte at least, so that a count larger than that is none.
   if (!take_varint(rest, &count) || count > rest.size()) return bad_list("ends within the items that were never set");
+  TUTTI_RETURN_IF_ERROR(
+      budget.take(static_cast<std::int64_t>(count) * kBytesOfUnsetItem, "a list's items that were never set"));
   std::vector<std::uint64_t> unset(count);
   for (std::uint64_t& index : unset) {
     if (!take_varint(rest, &index)) return bad_list("ends within the items that were never set");
@@ -193,13 +221,19 @@ Result<Variant> read_held_tensor(VariantData data) {
 
 }  // namespace
 
-Status check_writable(const Tensor& variants) {
+Status check_writable(const Tensor& variants, const ExpansionBudget& readers) {
   WrittenSize size;
-  const std::int64_t bytes = size.of(variants);
+  const Cost cost = size.of(variants);
   TUTTI_RETURN_IF_ERROR(size.status());
-  if (bytes <= kMaxWrittenVariantBytes) return {};
-  return invalid_argument("variants ", variants.shape(), " would take more than ", kMaxWrittenVariantBytes,
-                          " bytes in a message");
+  if (cost.written > kMaxWrittenVariantBytes) {
+    return invalid_argument("variants ", variants.shape(), " would take more than ", kMaxWrittenVariantBytes,
+                            " bytes in a message");
+  }
+  const std::int64_t most = readers.bytes_left - readers.bytes_left / kPartForOthers;
+  if (cost.taken <= most) return {};
+  return invalid_argument("variants ", variants.shape(),
+                          " hold too many tensors, strings or unset items to be read: ", cost.taken,
+                          " bytes of memory beside their elements, at most ", most);
 }
 
 VariantData to_variant_data(const Variant& variant) {
@@ -215,8 +249,8 @@ VariantData to_variant_data(const Variant& variant) {
   return {};
 }
 
-Result<Variant> from_variant_data(VariantData data) {
-  if (data.type_name == kListType) return read_list(std::move(data));
+Result<Variant> from_variant_data(VariantData data, ExpansionBudget& budget) {
+  if (data.type_name == kListType) return read_list(std::move(data), budget);
   if (data.type_name == kOptionalType) return read_optional(std::move(data));
   if (data.type_name == kTensorType) return read_held_tensor(std::move(data));
   if (!data.type_name.empty()) {
@@ -225,6 +259,16 @@ Result<Variant> from_variant_data(VariantData data) {
   if (data.metadata.empty() && data.tensors.empty()) return Variant();
   return invalid_argument("a variant of no type has ", data.metadata.size(), " bytes of metadata and ",
                           data.tensors.size(), " tensors");
+}
+
+Status take_objects(DType dtype, const Shape& shape, ExpansionBudget& budget) {
+  const auto each = static_cast<std::int64_t>(element_stride(dtype));
+  if (shape.num_elements() > budget.bytes_left / each) {
+    return resource_exhausted("a tensor ", dtype_name(dtype), " ", shape, " has too many elements: ", budget.bytes_left,
+                              " of the bytes for one message are left");
+  }
+  budget.bytes_left -= shape.num_elements() * each;
+  return {};
 }
 
 Status VariantReading::check_depth() const {

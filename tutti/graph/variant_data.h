@@ -23,15 +23,21 @@ struct VariantData {
   std::vector<Tensor> tensors;
 };
 
-// Whether the variants of a tensor, and those within them, can be written: kUnimplemented names a type that has no
-// bytes, kInvalidArgument a depth or size that is too large. An object that is held several times is written as often,
-// and counts so here, which takes time by the number of objects only.
-Status check_writable(const Tensor& variants);
+// Whether the variants of a tensor, and those within them, can be written, and read again within a budget such as
+// `readers`: kUnimplemented names a type that has no bytes, kInvalidArgument a depth or size that is too large. An
+// object that is held several times is written as often, and counts so here, which takes time by the number of objects
+// only.
+Status check_writable(const Tensor& variants, const ExpansionBudget& readers = {});
 // REQUIRES: check_writable() of the tensor that it, or an object around it, lies in.
 VariantData to_variant_data(const Variant& variant);
 
-// kUnimplemented names a type that Tutti does not know; kInvalidArgument says what does not fit together.
-Result<Variant> from_variant_data(VariantData data);
+// kUnimplemented names a type that Tutti does not know; kInvalidArgument says what does not fit together;
+// kResourceExhausted when items that were never set, a few bits each in the metadata, take more than `budget` has.
+Result<Variant> from_variant_data(VariantData data, ExpansionBudget& budget);
+
+// What readers count, and check_writable() with them: the places of elements that are variants, and of strings and
+// handles in variants. A byte or two of a message are one. To be called before they are made.
+Status take_objects(DType dtype, const Shape& shape, ExpansionBudget& budget);
 
 // A variant that is being read: while this lives, `budget` counts it among those around its tensors.
 class VariantReading {

@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "tutti/core/rendezvous_key.h"
+#include "tutti/core/strings.h"
 
 namespace tutti::internal {
 
@@ -23,6 +24,11 @@ std::uint64_t incarnation_in(std::string_view key) {
   std::uint64_t incarnation = 0;
   (void)std::from_chars(text.data(), text.data() + text.size(), incarnation, 16);
   return incarnation;
+}
+
+std::string name_in(std::string_view key) {
+  const Result<RendezvousKey> parsed = RendezvousKey::parse(key);
+  return printable(parsed.ok() ? std::string_view(parsed->name) : key);
 }
 
 ReceivedValues::ReceivedValues(std::string_view task, const std::vector<std::string>& keys,

@@ -16,6 +16,8 @@ namespace tutti::internal {
 std::string_view source_of(std::string_view key, std::string_view task);
 // That of the sender in a key with at least two parts; 0 when it is none.
 std::uint64_t incarnation_in(std::string_view key);
+// The value's name in a key, for messages; all of a key that has none.
+std::string name_in(std::string_view key);
 
 // Constant, but for what is learnt about the sources.
 class ReceivedValues {

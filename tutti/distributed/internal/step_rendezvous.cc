@@ -9,6 +9,7 @@ namespace tutti::internal {
 // A call to another task. Whoever cancels it holds it, so that it outlives the answer that may come inside of that.
 struct StepRendezvous::RemoteRecv {
   std::string task;
+  std::string key;
   std::uint64_t incarnation = 0;  // that is to have the value
   std::size_t index = 0;          // among calls_
   Cancellation cancellation;      // of the call
@@ -80,6 +81,7 @@ void StepRendezvous::recv_remote(std::string task, const std::string& key, Cance
   if (!worker.ok()) return done(worker.status().with_context(str_cat("RecvTensor from ", task)), {}, false);
   auto call = std::make_shared<RemoteRecv>();
   call->task = std::move(task);
+  call->key = key;
   call->incarnation = incarnation_in(key);
   call->asker = &cancellation;
   call->done = std::move(done);
@@ -122,7 +124,7 @@ void StepRendezvous::end(const CallPtr& call, Result<RecvTensorReply> reply) {
   Status status = call->cancellation.status();
   if (status.ok()) status = reply.status();
   if (!call->cancellation.cancelled() && !is_derived(status)) {
-    status = status.with_context(str_cat("RecvTensor from ", call->task));
+    status = status.with_context(name_in(call->key)).with_context(str_cat("RecvTensor from ", call->task));
   }
   done(std::move(status), {}, false);
 }

@@ -86,23 +86,44 @@ void write_delimited(std::uint32_t field, std::string_view bytes, const BufferPt
 
 std::string_view content_of(const Tensor& tensor) { return {static_cast<const char*>(tensor.raw()), tensor.bytes()}; }
 
-// REQUIRES, as all that write: check_writable() of the tensor, or of the one around it, when there are variants.
-std::uint64_t checked_wire_size(const Tensor& tensor);
+// Of the variants in a tensor and the tensors in those, in the order in which they are written: measuring a variant
+// when it is written would measure what lies deep in others once for each of them.
+class NestedSizes {
+ public:
+  template <typename Measure>
+  std::uint64_t add(Measure measure) {
+    const std::size_t place = sizes_.size();
+    sizes_.push_back(0);
+    const std::uint64_t size = measure();
+    return sizes_[place] = size;
+  }
+  std::uint64_t next() { return sizes_[next_++]; }
 
-std::uint64_t variant_wire_size(const VariantData& data) {
+ private:
+  std::vector<std::uint64_t> sizes_;
+  std::size_t next_ = 0;
+};
+
+// REQUIRES, as all that write: check_writable() of the tensor, or of the one around it, when there are variants.
+std::uint64_t checked_wire_size(const Tensor& tensor, NestedSizes& nested);
+
+std::uint64_t variant_wire_size(const VariantData& data, NestedSizes& nested) {
   std::uint64_t total = 0;
   if (!data.type_name.empty()) total += delimited_size(kTypeName, data.type_name.size());
   if (!data.metadata.empty()) total += delimited_size(kMetadata, data.metadata.size());
-  for (const Tensor& tensor : data.tensors) total += delimited_size(kTensors, checked_wire_size(tensor));
+  for (const Tensor& tensor : data.tensors) {
+    total += delimited_size(kTensors, nested.add([&] { return checked_wire_size(tensor, nested); }));
+  }
   return total;
 }
 
-std::uint64_t elements_wire_size(const Tensor& tensor) {
+std::uint64_t elements_wire_size(const Tensor& tensor, NestedSizes& nested) {
   if (tensor.num_elements() == 0) return 0;
   std::uint64_t total = 0;
   if (tensor.dtype() == DType::kVariant) {
     for (const Variant& value : tensor.flat<Variant>()) {
-      total += delimited_size(kVariantVal, variant_wire_size(to_variant_data(value)));
+      total +=
+          delimited_size(kVariantVal, nested.add([&] { return variant_wire_size(to_variant_data(value), nested); }));
     }
     return total;
   }
@@ -124,9 +145,12 @@ std::uint64_t header_wire_size(const Tensor& tensor) {
          delimited_size(kShape, shape_wire_size(tensor.shape()));
 }
 
-std::uint64_t checked_wire_size(const Tensor& tensor) { return header_wire_size(tensor) + elements_wire_size(tensor); }
+std::uint64_t checked_wire_size(const Tensor& tensor, NestedSizes& nested) {
+  return header_wire_size(tensor) + elements_wire_size(tensor, nested);
+}
 
-void write_checked(const Tensor& tensor, WireWriter& out);
+// REQUIRES, as below: checked_wire_size() has added what is next.
+void write_checked(const Tensor& tensor, NestedSizes& nested, WireWriter& out);
 
 void write_text(std::uint32_t field, std::string_view text, WireWriter& out) {
   if (text.empty()) return;
@@ -135,19 +159,19 @@ void write_text(std::uint32_t field, std::string_view text, WireWriter& out) {
   out.bytes(text);
 }
 
-void write_variant(const VariantData& data, WireWriter& out) {
+void write_variant(const VariantData& data, NestedSizes& nested, WireWriter& out) {
   out.tag(kVariantVal, WireType::kBytes);
-  out.varint(variant_wire_size(data));
+  out.varint(nested.next());
   write_text(kTypeName, data.type_name, out);
   write_text(kMetadata, data.metadata, out);
   for (const Tensor& tensor : data.tensors) {
     out.tag(kTensors, WireType::kBytes);
-    out.varint(checked_wire_size(tensor));
-    write_checked(tensor, out);
+    out.varint(nested.next());
+    write_checked(tensor, nested, out);
   }
 }
 
-void write_elements(const Tensor& tensor, WireWriter& out) {
+void write_elements(const Tensor& tensor, NestedSizes& nested, WireWriter& out) {
   if (tensor.num_elements() == 0) return;
   switch (tensor.dtype()) {
     case DType::kString:
@@ -165,7 +189,7 @@ void write_elements(const Tensor& tensor, WireWriter& out) {
       }
       return;
     case DType::kVariant:
-      for (const Variant& value : tensor.flat<Variant>()) write_variant(to_variant_data(value), out);
+      for (const Variant& value : tensor.flat<Variant>()) write_variant(to_variant_data(value), nested, out);
       return;
     default:
       write_delimited(kContent, content_of(tensor), tensor.buffer(), out);
@@ -180,9 +204,9 @@ void write_header(const Tensor& tensor, WireWriter& out) {
   write_shape(tensor.shape(), out);
 }
 
-void write_checked(const Tensor& tensor, WireWriter& out) {
+void write_checked(const Tensor& tensor, NestedSizes& nested, WireWriter& out) {
   write_header(tensor, out);
-  write_elements(tensor, out);
+  write_elements(tensor, nested, out);
 }
 
 Status check_before_writing(const Tensor& tensor) {
@@ -372,7 +396,7 @@ Result<Variant> read_variant(WireReader in, ExpansionBudget& budget) {
       field.bytes.append_to(&text);
     }
   }
-  return from_variant_data(std::move(data));
+  return from_variant_data(std::move(data), budget);
 }
 
 // Their lengths, then all of them.
@@ -407,10 +431,7 @@ Status read_listed_variants(WireReader in, ExpansionBudget& budget, std::span<Va
 // Not by protobuf, which would copy all tensors in them, and take much memory for messages of many small ones.
 Result<Tensor> read_variants(const WireReader& in, const TensorHeader& header, const Shape& shape,
                              ExpansionBudget& budget) {
-  if (shape.num_elements() > budget.bytes_left / static_cast<std::int64_t>(sizeof(Variant))) {
-    return resource_exhausted("variants ", shape, " are too many: ", budget.bytes_left, " bytes are left");
-  }
-  budget.bytes_left -= shape.num_elements() * static_cast<std::int64_t>(sizeof(Variant));
+  TUTTI_RETURN_IF_ERROR(take_objects(DType::kVariant, shape, budget));
   TUTTI_ASSIGN_OR_RETURN(Tensor tensor, Tensor::create(DType::kVariant, shape, heap_allocator()));
   const std::span<Variant> out = tensor.flat<Variant>();
   TUTTI_RETURN_IF_ERROR(header.content.left() > 0 ? read_packed_variants(header.content, budget, out)
@@ -421,12 +442,15 @@ Result<Tensor> read_variants(const WireReader& in, const TensorHeader& header, c
 }  // namespace
 
 std::uint64_t tensor_wire_size(const Tensor& tensor) {
-  return check_before_writing(tensor).ok() ? checked_wire_size(tensor) : header_wire_size(tensor);
+  NestedSizes nested;
+  return check_before_writing(tensor).ok() ? checked_wire_size(tensor, nested) : header_wire_size(tensor);
 }
 
 Status write_tensor(const Tensor& tensor, WireWriter& out) {
   TUTTI_RETURN_IF_ERROR(check_before_writing(tensor));
-  write_checked(tensor, out);
+  NestedSizes nested;
+  if (tensor.dtype() == DType::kVariant) (void)checked_wire_size(tensor, nested);
+  write_checked(tensor, nested, out);
   return {};
 }
 

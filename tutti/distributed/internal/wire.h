@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "tutti/core/payload.h"
+#include "tutti/core/varints.h"
 
 namespace tutti {
 
@@ -28,13 +29,7 @@ class WireWriter {
  public:
   void reserve(std::size_t bytes) { text_.reserve(bytes); }
 
-  void varint(std::uint64_t value) {
-    while (value >= 0x80) {
-      text_.push_back(static_cast<char>(value | 0x80));
-      value >>= 7;
-    }
-    text_.push_back(static_cast<char>(value));
-  }
+  void varint(std::uint64_t value) { append_varint(value, &text_); }
   void tag(std::uint32_t field, WireType type) { varint(field << 3 | static_cast<std::uint32_t>(type)); }
   void fixed64(std::uint64_t value);
   void bytes(std::string_view value) { text_.append(value); }

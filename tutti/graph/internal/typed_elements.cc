@@ -23,6 +23,58 @@ void append_numbers(const Tensor& tensor, List* list) {
 
 }  // namespace
 
+std::int64_t count_typed_elements(const tensorflow::TensorProto& proto, DType dtype) {
+  switch (dtype) {
+    case DType::kFloat:
+      return proto.float_val_size();
+    case DType::kDouble:
+      return proto.double_val_size();
+    case DType::kInt32:
+    case DType::kQint32:
+    case DType::kUint8:
+    case DType::kQuint8:
+    case DType::kUint4:
+    case DType::kInt8:
+    case DType::kQint8:
+    case DType::kInt4:
+    case DType::kInt16:
+    case DType::kQint16:
+    case DType::kUint16:
+    case DType::kQuint16:
+      return proto.int_val_size();
+    case DType::kHalf:
+    case DType::kBfloat16:
+      return proto.half_val_size();
+    case DType::kComplex64:
+      return proto.scomplex_val_size() / 2;
+    case DType::kComplex128:
+      return proto.dcomplex_val_size() / 2;
+    case DType::kInt64:
+      return proto.int64_val_size();
+    case DType::kBool:
+      return proto.bool_val_size();
+    case DType::kUint32:
+      return proto.uint32_val_size();
+    case DType::kUint64:
+      return proto.uint64_val_size();
+    case DType::kFloat8E5m2:
+    case DType::kFloat8E4m3fn:
+    case DType::kFloat8E4m3fnuz:
+    case DType::kFloat8E4m3b11fnuz:
+    case DType::kFloat8E5m2fnuz:
+      return static_cast<std::int64_t>(proto.float8_val().size());
+    case DType::kString:
+      return proto.string_val_size();
+    case DType::kResource:
+      return proto.resource_handle_val_size();
+    case DType::kVariant:
+      return proto.variant_val_size();
+    case DType::kInvalid:
+      return 0;
+  }
+  return 0;
+}
+
 void encode_typed_numbers(const Tensor& tensor, tensorflow::TensorProto* proto) {
   switch (tensor.dtype()) {
     case DType::kFloat:

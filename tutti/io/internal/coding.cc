@@ -2,6 +2,8 @@
 
 #include <limits>
 
+#include "tutti/core/varints.h"
+
 namespace tutti {
 
 namespace {
@@ -26,29 +28,12 @@ bool take_fixed(std::string_view& rest, T* value) {
 void put_fixed32(std::string& out, std::uint32_t value) { put_fixed(out, value); }
 void put_fixed64(std::string& out, std::uint64_t value) { put_fixed(out, value); }
 
-void put_varint64(std::string& out, std::uint64_t value) {
-  for (; value >= 0x80; value >>= 7) out += static_cast<char>(value | 0x80);
-  out += static_cast<char>(value);
-}
+void put_varint64(std::string& out, std::uint64_t value) { append_varint(value, &out); }
 
 bool ByteCursor::fixed32(std::uint32_t* value) { return take_fixed(rest_, value); }
 bool ByteCursor::fixed64(std::uint64_t* value) { return take_fixed(rest_, value); }
 
-bool ByteCursor::varint64(std::uint64_t* value) {
-  std::uint64_t result = 0;
-  for (int shift = 0; shift < 64 && !rest_.empty(); shift += 7) {
-    const auto byte = static_cast<unsigned char>(rest_.front());
-    rest_.remove_prefix(1);
-    const std::uint64_t bits = byte & 0x7f;
-    if (shift == 63 && bits > 1) return false;
-    result |= bits << shift;
-    if (byte < 0x80) {
-      *value = result;
-      return true;
-    }
-  }
-  return false;
-}
+bool ByteCursor::varint64(std::uint64_t* value) { return take_varint(rest_, value); }
 
 bool ByteCursor::varint32(std::uint32_t* value) {
   std::uint64_t wide = 0;

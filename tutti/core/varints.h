@@ -1,4 +1,4 @@
-// Numbers of seven bits to a byte, as they lie between and within messages.
+// Numbers of seven bits to a byte, as they lie in files, and between and within messages.
 #pragma once
 
 #include <cstdint>
