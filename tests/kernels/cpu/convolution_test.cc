@@ -67,11 +67,11 @@ TEST(Convolution, DepthwiseDoesNotFallToTheReferenceKernel) {
 
 // oneDNN writes behind its scratch memory there, over the filter that it makes, if that is what comes next.
 TEST(Convolution, FilterOfStridedPixelsOfFewChannels) {
-  for (std::int64_t inputs = 1; inputs < 18; ++inputs) {
+  for (std::int64_t inputs = 1; inputs < 10; ++inputs) {
     ConvShape s{.batch = 3, .in_channels = inputs, .out_channels = 2};
-    s.rows = {.in = 13, .out = 7, .kernel = 1, .stride = 2};
-    s.columns = {.in = 5, .out = 5, .kernel = 1};
-    for (unsigned seed = 0; seed < 20; ++seed) {
+    s.rows = {.in = 6, .out = 3, .kernel = 1, .stride = 2};
+    s.columns = {.in = 2, .out = 2, .kernel = 1};
+    for (unsigned seed = 0; seed < 50; ++seed) {
       std::vector<float> x = random_floats(s.input_elements(), seed), y = random_floats(s.output_elements(), seed + 1),
                          w(static_cast<std::size_t>(s.filter_elements()));
       const std::vector<double> wide_x(x.begin(), x.end()), wide_y(y.begin(), y.end());
