@@ -396,13 +396,13 @@ TEST_F(LocalSessionTest, APartialRunHasATimeLimitAndACancellation) {
   Output a = placeholder(graph_, DType::kFloat, PartialShape::scalar(), "a");
   Output b = a * 2.0;
   Output next = dequeue(graph_, fifo_queue(graph_, "queue"), "next")->output();
+  Cancellation cancellation;  // outlives the session, which waits for the end of the run
   LocalSession session(graph_);
   const Signature signature{.feeds = {"a:0"}, .fetches = {b.name(), next.name()}};
   auto limited = session.partial_run_setup(signature, {.timeout = std::chrono::milliseconds(1)});
   ASSERT_TRUE(limited.ok()) << limited.status().to_string();
   EXPECT_EQ(session.partial_run(*limited, {}, {next}).status().code(), Code::kDeadlineExceeded);
 
-  Cancellation cancellation;
   auto handle = session.partial_run_setup(signature, {.cancellation = &cancellation});
   ASSERT_TRUE(handle.ok()) << handle.status().to_string();
   EXPECT_TRUE(session.partial_run(*handle, {{a, Tensor::scalar(3.0f)}}, {b}).ok());

@@ -57,7 +57,8 @@ struct RunMetadata {
 struct RunOptions {
   // kDeadlineExceeded when the step takes longer; 0 = no limit.
   std::chrono::milliseconds timeout{0};
-  // Ends the step early when cancelled. Must outlive the run.
+  // Ends the step early when cancelled. Must outlive the run; of a partial run, which may go on a moment after the call
+  // that was told of its end, the session.
   Cancellation* cancellation = nullptr;
   // Where to put what the step did; null: not recorded. Must outlive the run.
   RunMetadata* metadata = nullptr;
