@@ -52,4 +52,15 @@ TEST_F(RunPassesTest, EachCanBeOff) {
   EXPECT_EQ(run({.merge_common_subexpressions = false, .fuse = false}).graph->num_nodes(), 7);
 }
 
+TEST_F(RunPassesTest, WhatNobodyReadsIsDroppedUnlessOff) {
+  Node* unread = add(graph_, "Neg", {graph_.find("x")->output()}, {}, "unread");
+  const auto scope = graph_.control_dependencies({unread});
+  add(graph_, "Mul", {graph_.find("x")->output(), graph_.find("x")->output()}, {}, "c");
+  for (const bool drops : {true, false}) {
+    FunctionBody body = extract_subgraph(graph_, {.feeds = {"x"}, .fetches = {"c"}}).value_or_throw();
+    throw_if_error(run_passes(body, {.drop_unread = drops, .fuse = false}, evaluator_));
+    EXPECT_EQ(body.graph->find("unread") == nullptr, drops);
+  }
+}
+
 }  // namespace tutti::passes_test
