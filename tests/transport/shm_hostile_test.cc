@@ -415,12 +415,13 @@ TEST_F(ShmHostileTest, APeerThatNeverStopsWritingDoesNotKeepOthersOut) {
 }
 
 TEST_F(ShmHostileTest, PeersThatNeverStopRingingDoNotKeepOthersOut) {
+  std::vector<Attacker> attackers;  // all are in before the first rings: joining has a time limit
+  for (int i = 0; i < 4; ++i) attackers.push_back(attack());
   std::atomic<bool> stop{false};
   std::vector<std::thread> floods;
-  for (int i = 0; i < 4; ++i) {
-    floods.emplace_back([&] {
-      const Attacker attacker = attack();
-      while (!stop) shm::ring_bell(attacker.joined.socket.get());
+  for (const Attacker& attacker : attackers) {
+    floods.emplace_back([&stop, bell = attacker.joined.socket.get()] {
+      while (!stop) shm::ring_bell(bell);
     });
   }
   for (int i = 0; i < 100; ++i) EXPECT_TRUE(call(*channel_, "/echo").status.ok());
