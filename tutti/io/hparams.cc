@@ -41,7 +41,7 @@ std::string plugin_summary(const std::string& tag, const messages::HParamsPlugin
   return summary.bytes();
 }
 
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') out += '\\';
@@ -54,10 +54,10 @@ std::string quoted(std::string_view text) {
 std::string name_of_values(const HParams& hparams) {
   std::string name;
   for (const auto& [key, value] : hparams) {
-    name += str_cat(name.empty() ? "" : ",", quoted(key), ":");
+    name += str_cat(name.empty() ? "" : ",", in_quotes(key), ":");
     if (const auto* flag = std::get_if<bool>(&value)) name += *flag ? "true" : "false";
     if (const auto* number = std::get_if<double>(&value)) name += str_cat(*number);
-    if (const auto* text = std::get_if<std::string>(&value)) name += quoted(*text);
+    if (const auto* text = std::get_if<std::string>(&value)) name += in_quotes(*text);
   }
   return name;
 }
