@@ -106,7 +106,8 @@ def qr(draw, op, types):
     values = draw.values(types["T"], draw.shape(max_rank=1, empty=False) + (rows, columns))
     values = values + 16 * np.eye(rows, columns, dtype=values.dtype)  # far from singular
     # TensorFlow has no gradient where the rest of a square q is not determined; of half it has no triangular solver.
-    return Arguments({"full_matrices": full}, input=values,
+    # A spoiled matrix may have the same row several times: then most of q is not determined either.
+    return Arguments({"full_matrices": full}, input=values, spoilable=False,
                      differentiable=types["T"] != "half" and not (full and rows > columns))
 
 
