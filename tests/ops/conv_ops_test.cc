@@ -1,8 +1,11 @@
 // Values worked out by hand, what is refused, and what the builders make, of convolutions, pools and normalisations.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <random>
+#include <utility>
 
 #include "tests/support/graph_eval.h"
 #include "tutti/ops/array.h"
@@ -130,6 +133,48 @@ TEST(PoolOps, PaddingNeverWinsAndNanShows) {
             -infinity);
   for (const Tensor& x : {image({nan, 1, 2, 3}), image({1, 2, nan, 3}), image({1, 2, 3, nan})}) {
     EXPECT_TRUE(std::isnan((*evaluate("MaxPool", {x}, pool()))[0].scalar<float>()));
+  }
+}
+
+// The gradient of maxima of an [n, size, size, channels] image, pixel by pixel: to the first NaN of a window, or else
+// to the first of its largest.
+Tensor plain_max_grad(const Tensor& x, const Tensor& grad, std::int64_t window, std::int64_t stride) {
+  const std::int64_t size = x.dim(1), channels = x.dim(3), out = grad.dim(1);
+  Tensor to = Tensor(DType::kFloat, x.shape());
+  std::fill_n(to.data<float>(), to.num_elements(), 0.0f);
+  for (std::int64_t i = 0; i < grad.num_elements(); ++i) {
+    const std::int64_t channel = i % channels, cell = i / channels;
+    const std::int64_t first = (cell / (out * out) * size + cell / out % out * stride) * size + cell % out * stride;
+    std::int64_t winner = first * channels + channel;
+    for (std::int64_t k = 1; k < window * window; ++k) {
+      const std::int64_t at = (first + k / window * size + k % window) * channels + channel;
+      const float best = x.data<float>()[winner], value = x.data<float>()[at];
+      if (value > best || (std::isnan(value) && !std::isnan(best))) winner = at;
+    }
+    to.data<float>()[winner] += grad.data<float>()[i];
+  }
+  return to;
+}
+
+TEST(PoolOps, GradientsOfMaximaGoToOnePixelEach) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  const std::vector<float> values{1, -1, 0, -0.0f, 2, 2, 1.5, -3, infinity, -infinity, std::nanf("")};
+  std::mt19937 random(7);
+  for (const auto& [window, stride] : {std::pair<std::int64_t, std::int64_t>{2, 2}, {3, 3}, {3, 1}, {2, 1}}) {
+    for (const std::int64_t channels : {1, 8, 19, 32}) {
+      for (const std::size_t kinds : {values.size() - 3, values.size()}) {
+        Tensor x = floats({2, 6, 6, channels});
+        for (std::int64_t i = 0; i < x.num_elements(); ++i) x.data<float>()[i] = values[random() % kinds];
+        const AttrMap attrs{
+            {"ksize", List{1, window, window, 1}}, {"strides", List{1, stride, stride, 1}}, {"padding", "VALID"}};
+        const Tensor y = (*evaluate("MaxPool", {x}, attrs))[0];
+        Tensor grad = floats(y.shape());
+        for (std::int64_t i = 0; i < grad.num_elements(); ++i) grad.data<float>()[i] = static_cast<float>(i % 16 + 1);
+        EXPECT_TRUE(
+            bitwise_equal((*evaluate("MaxPoolGrad", {x, y, grad}, attrs))[0], plain_max_grad(x, grad, window, stride)))
+            << window << "x" << window << " by " << stride << ", " << channels << " channels, " << kinds << " values";
+      }
+    }
   }
 }
 

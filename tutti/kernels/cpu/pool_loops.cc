@@ -148,12 +148,72 @@ HWY_INLINE void put(const A& access, D d, V v, T* to, bool once) {
   access.store(d, once ? v : hn::Add(access.load(d, to), v), to);
 }
 
-// kRelu: only positive maxima pass it on.
+// The gradient of one window's maxima, for a vector of its channels: all of it goes to the first pixel that has the
+// maximum. kRelu: only that of positive maxima. Where something may be NaN.
+template <typename T, bool kRelu, class A>
+HWY_NOINLINE void careful_max_grad(const Window<T>& w, std::int64_t c, A access, const T* from, T* to, bool once) {
+  const hn::ScalableTag<T> d;
+  const auto one = hn::Set(d, T{1});
+  // First the number of the winner, then the gradient for it and zero for the others. Numbers are exact in T.
+  auto best = hn::Set(d, -std::numeric_limits<T>::infinity());
+  auto winner = hn::Zero(d);
+  auto number = hn::Zero(d);
+  for (std::int64_t r = 0; r < w.rows.size(); ++r) {
+    for (std::int64_t k = 0; k < w.columns.size(); ++k) {
+      const auto v = access.load(d, w.at(r, k) + c);
+      const auto wins = beats(v, best);
+      best = hn::IfThenElse(wins, v, best);
+      winner = hn::IfThenElse(wins, number, winner);
+      number = hn::Add(number, one);
+    }
+  }
+  auto g = access.load(d, from + c);
+  if constexpr (kRelu) g = hn::IfThenElseZero(hn::Gt(best, hn::Zero(d)), g);
+  number = hn::Zero(d);
+  for (std::int64_t r = 0; r < w.rows.size(); ++r) {
+    for (std::int64_t k = 0; k < w.columns.size(); ++k) {
+      const auto share = hn::IfThenElseZero(hn::Eq(number, winner), g);
+      put(access, d, share, to + r * w.row_step + k * w.channels + c, once);
+      number = hn::Add(number, one);
+    }
+  }
+}
+
+// The same where nothing is NaN, which it finds out as max_rows does. A `rows` and `columns` that are constants spare
+// it its inner loops.
+template <typename T, bool kRelu, class A>
+HWY_INLINE void max_grad_of(const Window<T>& w, std::int64_t rows, std::int64_t columns, std::int64_t c, A access,
+                            const T* from, T* to, bool once) {
+  const hn::ScalableTag<T> d;
+  auto best = hn::Set(d, -std::numeric_limits<T>::infinity());
+  auto nothing = hn::Zero(d);
+  HWY_UNROLL(2)
+  for (std::int64_t r = 0; r < rows; ++r) {
+    HWY_UNROLL(2)
+    for (std::int64_t k = 0; k < columns; ++k) {
+      const auto v = access.load(d, w.at(r, k) + c);
+      best = hn::Max(v, best);
+      nothing = hn::MulAdd(v, hn::Zero(d), nothing);
+    }
+  }
+  if (!hn::AllTrue(d, hn::Eq(nothing, hn::Zero(d)))) {
+    return careful_max_grad<T, kRelu>(w, c, access, from, to, once);
+  }
+  auto rest = access.load(d, from + c);  // what no pixel has got yet
+  if constexpr (kRelu) rest = hn::IfThenElseZero(hn::Gt(best, hn::Zero(d)), rest);
+  HWY_UNROLL(2)
+  for (std::int64_t r = 0; r < rows; ++r) {
+    HWY_UNROLL(2)
+    for (std::int64_t k = 0; k < columns; ++k) {
+      const auto wins = hn::Eq(access.load(d, w.at(r, k) + c), best);
+      put(access, d, hn::IfThenElseZero(wins, rest), to + r * w.row_step + k * w.channels + c, once);
+      rest = hn::IfThenZeroElse(wins, rest);
+    }
+  }
+}
+
 template <typename T, bool kRelu>
 void max_grad(const PoolShape& s, const void* in, const void* grad, void* to, std::int64_t begin, std::int64_t end) {
-  const hn::ScalableTag<T> d;
-  const auto lowest = hn::Set(d, -std::numeric_limits<T>::infinity());
-  const auto one = hn::Set(d, T{1});
   for (std::int64_t n = begin; n < end; ++n) {
     const T* image = static_cast<const T*>(in) + n * s.image_elements();
     const T* from = static_cast<const T*>(grad) + n * s.pooled_elements();
@@ -162,31 +222,14 @@ void max_grad(const PoolShape& s, const void* in, const void* grad, void* to, st
     for (std::int64_t cell = 0; cell < s.rows.out * s.columns.out; ++cell, from += s.channels) {
       const Window<T> w(s, image, cell / s.columns.out, cell % s.columns.out);
       T* target = result + w.offset;
-      for_channels<T>(s.channels, [&](std::int64_t c, auto access) HWY_ATTR {
-        // First the number of the winner, then the gradient for it and zero for the others. Numbers are exact in T.
-        auto best = lowest;
-        auto winner = hn::Zero(d);
-        auto number = hn::Zero(d);
-        for (std::int64_t r = 0; r < w.rows.size(); ++r) {
-          for (std::int64_t k = 0; k < w.columns.size(); ++k) {
-            const auto v = access.load(d, w.at(r, k) + c);
-            const auto wins = beats(v, best);
-            best = hn::IfThenElse(wins, v, best);
-            winner = hn::IfThenElse(wins, number, winner);
-            number = hn::Add(number, one);
-          }
-        }
-        auto g = access.load(d, from + c);
-        if constexpr (kRelu) g = hn::IfThenElseZero(hn::Gt(best, hn::Zero(d)), g);
-        number = hn::Zero(d);
-        for (std::int64_t r = 0; r < w.rows.size(); ++r) {
-          for (std::int64_t k = 0; k < w.columns.size(); ++k) {
-            const auto share = hn::IfThenElseZero(hn::Eq(number, winner), g);
-            put(access, d, share, target + r * w.row_step + k * s.channels + c, once);
-            number = hn::Add(number, one);
-          }
-        }
-      });
+      if (once && w.rows.size() == 2 && w.columns.size() == 2) {
+        for_channels<T>(s.channels, [&](std::int64_t c, auto access)
+                                        HWY_ATTR { max_grad_of<T, kRelu>(w, 2, 2, c, access, from, target, true); });
+      } else {
+        for_channels<T>(s.channels, [&](std::int64_t c, auto access) HWY_ATTR {
+          max_grad_of<T, kRelu>(w, w.rows.size(), w.columns.size(), c, access, from, target, once);
+        });
+      }
     }
   }
 }
