@@ -308,6 +308,7 @@ TEST(ArrayOps, PadTileBroadcastReverse) {
   EXPECT_EQ(run("Tile", {}, {counting({2}), i32({0})})[0].shape(), (Shape{0}));
   expect_fails("Tile", {}, {counting({2}), i32({-1})}, "Expected multiples[0] >= 0, but got -1");
   expect_fails("Tile", {}, {counting({2}), i64({INT64_MAX})}, "too large");
+  expect_fails("Tile", {}, {counting({2}), Tensor::scalar(2)}, "Expected multiples to be 1-D");
 
   expect_is(run("BroadcastTo", {}, {counting({2, 1}), i32({2, 2, 3})})[0],
             f32({2, 2, 3}, {1, 1, 1, 2, 2, 2, 1, 1, 1, 2, 2, 2}));

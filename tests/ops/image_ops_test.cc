@@ -69,6 +69,17 @@ TEST_F(ImageOps, BoxesThatAreNotNumbersLieOutside) {
   for (const float value : drawn->tensor().flat<float>()) EXPECT_EQ(value, 5);
 }
 
+TEST_F(ImageOps, ColoursHaveThreeChannels) {
+  const Value five = floats({5}, {1, 2, 3, 4, 5});
+  for (const char* op : {"RGBToHSV", "HSVToRGB"}) {
+    const Status status = run(op, {}, {five})->status();
+    EXPECT_EQ(status.code(), Code::kFailedPrecondition) << status.to_string();
+    EXPECT_NE(status.message().find("3 channels but instead has 5"), std::string::npos) << status.to_string();
+  }
+  auto hue = run("AdjustHue", {}, {floats({1, 1, 2}, {1, 2}), value_of(Tensor::scalar(0.5f))});
+  EXPECT_EQ(hue->status().code(), Code::kInvalidArgument) << hue->status().to_string();
+}
+
 TEST_F(ImageOps, PaddedSuppressionIsBounded) {
   auto padded = run("NonMaxSuppressionV4", {{"pad_to_max_output_size", true}},
                     {floats({1, 4}, {0, 0, 1, 1}), floats({1}, {0.5f}), value_of(Tensor::scalar(std::int32_t{3})),

@@ -130,4 +130,24 @@ TEST(Volumes, Refusals) {
   expect_refused(try_op("Dilation2D", {image, Tensor(DType::kFloat, {0, 2, 2})}, dilation), "");
 }
 
+// A sum of zero is not over the lowest number of what has no sign. Gradients as of TensorFlow 2.15.
+template <typename T>
+void expect_dilation_of_zeros(const std::vector<T>& to_filter, const std::vector<T>& to_image) {
+  const AttrMap attrs{{"strides", List{1, 1, 1, 1}}, {"rates", List{1, 2, 2, 1}}, {"padding", "SAME"}};
+  const std::vector<T> zeros(9, 0), ones(9, 1);
+  const Tensor image = Tensor::of<T>({1, 3, 3, 1}, zeros);
+  const Tensor filter = Tensor::of<T>({2, 2, 1}, std::span<const T>(zeros).first(4));
+  const Tensor slope = Tensor::of<T>({1, 3, 3, 1}, ones);
+  const auto of_filter = try_op("Dilation2DBackpropFilter", {image, filter, slope}, attrs);
+  const auto of_image = try_op("Dilation2DBackpropInput", {image, filter, slope}, attrs);
+  EXPECT_TRUE(bitwise_equal((*of_filter)[0], Tensor::of<T>({2, 2, 1}, to_filter)));
+  EXPECT_TRUE(bitwise_equal((*of_image)[0], Tensor::of<T>({1, 3, 3, 1}, to_image)));
+}
+
+TEST(Dilation, WhereNothingIsOverTheLowestNumberTheFirstCellWins) {
+  expect_dilation_of_zeros<std::uint8_t>({9, 0, 0, 0}, {4, 2, 0, 2, 1, 0, 0, 0, 0});
+  expect_dilation_of_zeros<std::uint64_t>({9, 0, 0, 0}, {4, 2, 0, 2, 1, 0, 0, 0, 0});
+  expect_dilation_of_zeros<std::int32_t>({4, 2, 2, 1}, {1, 2, 0, 2, 4, 0, 0, 0, 0});
+}
+
 }  // namespace tutti::volume_ops_test

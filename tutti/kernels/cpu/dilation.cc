@@ -1,5 +1,6 @@
 #include "tutti/kernels/cpu/dilation.h"
 
+#include <algorithm>
 #include <limits>
 #include <memory>
 #include <string>
@@ -17,22 +18,32 @@ enum class DilationResult { kOutput, kInput, kFilter };
 
 // Where the largest sum under one window was found.
 struct Winner {
-  std::int64_t pixel = -1;  // of the image
-  std::int64_t cell = -1;   // of the filter
+  std::int64_t pixel = 0;  // of the image
+  std::int64_t cell = 0;   // of the filter
 };
 
+// The lowest number of images of `dtype`, which are computed in T.
 template <typename T>
-T lowest() {
-  if constexpr (std::is_floating_point_v<T>) return -std::numeric_limits<T>::max();
-  return std::numeric_limits<T>::lowest();
+T lowest(DType dtype) {
+  switch (dtype) {
+    case DType::kUint8:
+    case DType::kUint16:
+    case DType::kUint32:
+    case DType::kUint64:
+      return T{0};
+    default:
+      return std::numeric_limits<T>::lowest();
+  }
 }
 
-// The window at (row, column) of image `b`, for one channel.
+// The window at (row, column) of image `b`, for one channel. Where no sum is over *largest, the lowest number: the
+// filter's first cell, though it may lie beside the image, and the image's first pixel.
 template <typename T>
 Winner find_winner(const PatchWindow& w, const T* images, const T* filter, std::int64_t b, std::int64_t row,
                    std::int64_t column, std::int64_t channel, T* largest) {
-  Winner winner;
-  *largest = lowest<T>();
+  const std::int64_t top = std::max<std::int64_t>(w.rows.start(row), 0);
+  const std::int64_t left = std::max<std::int64_t>(w.columns.start(column), 0);
+  Winner winner{((b * w.rows.in + top) * w.columns.in + left) * w.depth + channel, channel};
   for (std::int64_t i = 0; i < w.rows.kernel; ++i) {
     const std::int64_t y = w.rows.start(row) + i * w.rows.dilation;
     if (y < 0 || y >= w.rows.in) continue;
@@ -42,9 +53,8 @@ Winner find_winner(const PatchWindow& w, const T* images, const T* filter, std::
       const std::int64_t pixel = ((b * w.rows.in + y) * w.columns.in + x) * w.depth + channel;
       const std::int64_t cell = (i * w.columns.kernel + j) * w.depth + channel;
       const T sum = add_wrapping(images[pixel], filter[cell]);
-      // The first one counts even when nothing is larger than the lowest.
-      if (winner.pixel < 0 || sum > *largest) {
-        *largest = sum > *largest ? sum : *largest;
+      if (sum > *largest) {
+        *largest = sum;
         winner = {pixel, cell};
       }
     }
@@ -117,12 +127,12 @@ class DilationKernel : public Kernel {
       const std::int64_t places = w.rows.out * w.columns.out * w.depth;
       for (std::int64_t place = 0; place < places; ++place) {
         const std::int64_t pixel = place / w.depth, at = b * places + place;
-        T largest{};
+        T largest = lowest<T>(ctx.input(0).dtype());
         const Winner winner = find_winner(w, x.data<T>(), f.data<T>(), b, pixel / w.columns.out, pixel % w.columns.out,
                                           place % w.depth, &largest);
         if (result_ == DilationResult::kOutput) {
           target[at] = largest;
-        } else if (winner.pixel >= 0) {
+        } else {
           T& sum = target[result_ == DilationResult::kInput ? winner.pixel : winner.cell];
           sum = add_wrapping(sum, dy[at]);
         }

@@ -64,15 +64,14 @@ void for_colors(KernelContext& ctx, const Tensor& from, Tensor& to, const Fn& fn
   });
 }
 
-Status check_colors(const Tensor& images, int min_rank) {
+// `code` is for images of other than 3 channels: TensorFlow has two.
+Status check_colors(const Tensor& images, int min_rank, Code code) {
   if (images.rank() < min_rank) {
     return invalid_argument("input must be at least ", min_rank, "-D, got shape ", images.shape());
   }
-  if (images.dim(images.rank() - 1) != 3) {
-    return invalid_argument("input must have 3 channels but instead has ", images.dim(images.rank() - 1), " in shape ",
-                            images.shape());
-  }
-  return {};
+  const std::int64_t channels = images.dim(images.rank() - 1);
+  if (channels == 3) return {};
+  return {code, str_cat("input must have 3 channels but instead has ", channels, " in shape ", images.shape())};
 }
 
 Status check_image(const Tensor& images) {
@@ -140,19 +139,19 @@ void add_hsv_grad(const T* rgb, const T* grad, T* to) {
 }  // namespace
 
 Status rgb_to_hsv(KernelContext& ctx) {
-  TUTTI_RETURN_IF_ERROR(check_colors(ctx.input(0), 1));
+  TUTTI_RETURN_IF_ERROR(check_colors(ctx.input(0), 1, Code::kFailedPrecondition));
   return map_colors(ctx, [](const auto& color) { return to_hsv(color); });
 }
 
 Status hsv_to_rgb(KernelContext& ctx) {
-  TUTTI_RETURN_IF_ERROR(check_colors(ctx.input(0), 1));
+  TUTTI_RETURN_IF_ERROR(check_colors(ctx.input(0), 1, Code::kFailedPrecondition));
   return map_colors(ctx, [](const auto& color) { return to_rgb(color); });
 }
 
 Status rgb_to_hsv_grad(KernelContext& ctx) {
   const Tensor& grads = ctx.input(0);
   const Tensor& images = ctx.input(1);
-  TUTTI_RETURN_IF_ERROR(check_colors(images, 1));
+  TUTTI_RETURN_IF_ERROR(check_colors(images, 1, Code::kFailedPrecondition));
   if (grads.shape() != images.shape()) {
     return invalid_argument("grads ", grads.shape(), " and images ", images.shape(), " must have one shape");
   }
@@ -209,7 +208,7 @@ Status adjust_contrast(KernelContext& ctx) {
 Status adjust_hue(KernelContext& ctx) {
   TUTTI_RETURN_IF_ERROR(check_image(ctx.input(0)));
   TUTTI_ASSIGN_OR_RETURN(const float delta, read_factor(ctx.input(1), "delta"));
-  TUTTI_RETURN_IF_ERROR(check_colors(ctx.input(0), 3));
+  TUTTI_RETURN_IF_ERROR(check_colors(ctx.input(0), 3, Code::kInvalidArgument));
   return map_colors(ctx, [delta](auto rgb) {
     // By the range instead of the saturation: colours beyond [0, 1] keep theirs.
     using T = decltype(rgb.a);
@@ -225,7 +224,7 @@ Status adjust_hue(KernelContext& ctx) {
 Status adjust_saturation(KernelContext& ctx) {
   TUTTI_RETURN_IF_ERROR(check_image(ctx.input(0)));
   TUTTI_ASSIGN_OR_RETURN(const float scale, read_factor(ctx.input(1), "scale"));
-  TUTTI_RETURN_IF_ERROR(check_colors(ctx.input(0), 3));
+  TUTTI_RETURN_IF_ERROR(check_colors(ctx.input(0), 3, Code::kInvalidArgument));
   return map_colors(ctx, [scale](auto rgb) {
     using T = decltype(rgb.a);
     auto hsv = to_hsv(rgb);

@@ -78,6 +78,9 @@ Status tile(KernelContext& ctx) {
   const Tensor& input = ctx.input(0);
   const int rank = input.rank();
   DimList multiples, dims;
+  if (ctx.input(1).rank() != 1) {
+    return invalid_argument("Expected multiples to be 1-D, but got shape ", ctx.input(1).shape());
+  }
   TUTTI_RETURN_IF_ERROR(read_dims(ctx.input(1), "multiples", &multiples));
   if (multiples.size != rank) {
     return invalid_argument("Expected multiples argument to be a vector of length ", rank, " but got length ",
