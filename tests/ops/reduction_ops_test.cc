@@ -51,6 +51,8 @@ TEST(ReductionOps, NothingReducesToTheIdentity) {
   EXPECT_EQ(first("Max"), -std::numeric_limits<float>::infinity());
   EXPECT_EQ(first("Min"), std::numeric_limits<float>::infinity());
   EXPECT_TRUE(std::isnan(first("Mean")));
+  const Tensor complex_mean = (*evaluate("Mean", {Tensor(DType::kComplex64, {0}), axis}))[0];
+  EXPECT_EQ(complex_mean.scalar<std::complex<float>>(), std::complex<float>());
   const Tensor small(DType::kInt8, {0});
   EXPECT_EQ((*evaluate("Min", {small, axis}))[0].scalar<std::int8_t>(), 127);
   EXPECT_EQ((*evaluate("Max", {small, axis}))[0].scalar<std::int8_t>(), -128);

@@ -278,7 +278,7 @@ void fill_identity(ReduceOp op, Tensor& out) {
     const double infinity = std::numeric_limits<double>::infinity();
     const double start = kind == ReduceKind::kMinimum ? infinity : -infinity;
     find_convert(DType::kDouble, dtype)(&start, value, 1);
-  } else if (op == ReduceOp::kMean && is_differentiable(dtype)) {
+  } else if (op == ReduceOp::kMean && is_floating(dtype)) {  // of complex numbers it is zero, as in TensorFlow
     const double nan = std::numeric_limits<double>::quiet_NaN();
     find_convert(DType::kDouble, dtype)(&nan, value, 1);
   } else if (is_integer(dtype) && (kind == ReduceKind::kMinimum || kind == ReduceKind::kMaximum)) {

@@ -401,8 +401,9 @@ W reduce(std::string_view op, const std::vector<W>& group, DType dtype) {
   if (op == "Sum") return sum;
   if (op == "Prod") return std::accumulate(group.begin(), group.end(), W(1), std::multiplies<W>());
   if (op == "Mean") {
+    if (!kIsReal<W> && group.empty()) return W(0);
     if constexpr (kIsInteger<W>)
-      return group.empty() ? W(0) : sum / static_cast<W>(group.size());
+      return sum / static_cast<W>(group.size());
     else
       return sum / static_cast<double>(group.size());
   }
