@@ -147,7 +147,8 @@ def sparse_concat(draw, op, types):
         values.append(draw.values(types["T"], (len(places),)))
         shapes.append(shape_vector(part))
     return Arguments({"concat_dim": axis - (rank if draw.chance(0.3) else 0)}, indices=indices, values=values,
-                     shapes=shapes, fixed=["indices", "shapes"])
+                     shapes=shapes, fixed=["indices", "shapes"],
+                     spoilable=False)  # TensorFlow takes any number of values
 
 
 @arguments("SparseSplit")
