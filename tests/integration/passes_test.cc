@@ -26,6 +26,7 @@ constexpr PassOptions kNone{.fold_constants = false,
                             .merge_common_subexpressions = false,
                             .drop_unread = false,
                             .hoist = false,
+                            .open_gates = false,
                             .fuse = false,
                             .inline_functions = false};
 

@@ -131,6 +131,7 @@ constexpr PassOptions kNoPasses{.fold_constants = false,
                                 .merge_common_subexpressions = false,
                                 .drop_unread = false,
                                 .hoist = false,
+                                .open_gates = false,
                                 .fuse = false,
                                 .inline_functions = false};
 

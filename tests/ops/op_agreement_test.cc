@@ -160,7 +160,7 @@ std::optional<Case> special_case(const std::string& op, DType dtype, int round, 
   if (std::optional<cases::WindowCase> window = cases::window_case(op, dtype, round, draw)) {
     return Case{std::move(window->inputs), std::move(window->attrs)};
   }
-  if (op == "MatMul" || op == "_FusedMatMul") {
+  if (op == "MatMul" || op == "_FusedMatMul" || op == "_MatMulAdd") {
     const std::int64_t sizes[][3] = {{1, 1, 1}, {2, 3, 4}, {7, 9, 17}, {33, 65, 20}, {1, 40, 70},   {40, 1, 5},
                                      {0, 3, 2}, {3, 0, 2}, {3, 2, 0},  {6, 16, 257}, {100, 25, 30}, {19, 600, 3}};
     const auto& [m, n, k] = sizes[static_cast<std::size_t>(round) % std::size(sizes)];
@@ -171,6 +171,10 @@ std::optional<Case> special_case(const std::string& op, DType dtype, int round, 
       static const char* activations[] = {"", "Relu", "Relu6", "Tanh", "Sigmoid"};
       c.inputs.push_back(random.tensor(dtype, {n}));
       c.attrs["activation"] = activations[round % 5];
+    }
+    if (op == "_MatMulAdd") {
+      const Shape shapes[] = {{m, n}, {m, n}, {n}, {m, 1}, {2, 1, n}, {}};
+      c.inputs.push_back(random.tensor(dtype, shapes[random.integer(0, 5)]));
     }
     return c;
   }

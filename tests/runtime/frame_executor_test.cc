@@ -73,31 +73,35 @@ TEST_F(FrameExecutorTest, LoopsNest) {
   EXPECT_EQ(run(end), 108.0f);
 }
 
+// The largest absolute value along all axes.
+Output largest(Output x, Output axes) { return op1("Max", {op1("Abs", {x}), axes}); }
+
+// A loop over a matrix until an element reaches the limit. `axes` are all of them, outside of the loop. Gives the exit.
+template <typename Body>
+Output while_small(Graph& graph, Output initial, Output limit, Output axes, const std::string& frame, Body body) {
+  Output entered = enter(initial, frame);
+  Node* merge = graph
+                    .add_exact({.op = "Merge",
+                                .name = graph.unique_name(frame + "/Merge"),
+                                .inputs = {entered, Output()},
+                                .attrs = {{"T", DType::kFloat}, {"N", 2}}})
+                    .value_or_throw();
+  Output reached = largest(merge->output(), enter(axes, frame, true));
+  Output go_on = op1("LoopCond", {less(reached, enter(limit, frame, true))});
+  Node* branch = add_op(graph, "Switch", {merge->output(), go_on});
+  throw_if_error(graph.set_input(*merge, 1, op1("NextIteration", {body(branch->output(1))})));
+  return op1("Exit", {branch->output(0)});
+}
+
 // A matrix that is transposed in each iteration may be transposed before it enters.
 TEST_F(FrameExecutorTest, AProductWithWhatStaysTheSameIsTheSameHoisted) {
   Output w = constant(graph_, Tensor::of<float>({2, 2}, {0, 2, -1, 1}));
   Output start = constant(graph_, Tensor::of<float>({3, 2}, {1, 2, 3, 4, 5, 6}));
   Output axes = constant(graph_, Tensor::vector<std::int32_t>({0, 1}));
-  const auto most = [](Output x, Output all) { return op1("Max", {op1("Abs", {x}), all}); };
-  // Until an element reaches the limit. `all` are the axes, outside of the loop.
-  const auto loop = [&](Output initial, Output limit, Output all, const std::string& frame, auto body) {
-    Output entered = enter(initial, frame);
-    Node* merge = graph_
-                      .add_exact({.op = "Merge",
-                                  .name = graph_.unique_name(frame + "/Merge"),
-                                  .inputs = {entered, Output()},
-                                  .attrs = {{"T", DType::kFloat}, {"N", 2}}})
-                      .value_or_throw();
-    Output reached = most(merge->output(), enter(all, frame, true));
-    Output go_on = op1("LoopCond", {less(reached, enter(limit, frame, true))});
-    Node* branch = add_op(graph_, "Switch", {merge->output(), go_on});
-    throw_if_error(graph_.set_input(*merge, 1, op1("NextIteration", {body(branch->output(1))})));
-    return op1("Exit", {branch->output(0)});
-  };
-  Output end = loop(start, scalar(1e6f), axes, "outer", [&](Output x) {
+  Output end = while_small(graph_, start, scalar(1e6f), axes, "outer", [&](Output x) {
     Output outer_w = enter(w, "outer", true), outer_axes = enter(axes, "outer", true);
-    Output limit = most(x, outer_axes) * enter(scalar(10), "outer", true);
-    return loop(x, limit, outer_axes, "inner", [&](Output y) {
+    Output limit = largest(x, outer_axes) * enter(scalar(10), "outer", true);
+    return while_small(graph_, x, limit, outer_axes, "inner", [&](Output y) {
       return op1("MatMul", {y, enter(outer_w, "inner", true)}, {{"transpose_b", true}});
     });
   });
@@ -106,6 +110,31 @@ TEST_F(FrameExecutorTest, AProductWithWhatStaysTheSameIsTheSameHoisted) {
   const Tensor wanted = LocalSession(graph_, plain).run({}, {end})[0];
   EXPECT_TRUE(bitwise_equal(LocalSession(graph_).run({}, {end})[0], wanted));
   EXPECT_GE(*std::max_element(wanted.flat<float>().begin(), wanted.flat<float>().end()), 1e5f);
+}
+
+// Where the sum lies, but never where somebody else still reads it: the start, and the sum before.
+TEST_F(FrameExecutorTest, ProductsAreAddedUpInTheLoop) {
+  Output x = constant(graph_, Tensor::of<float>({2, 3}, {1, 2, 3, -1, 0, 2}));
+  Output start = placeholder(graph_, DType::kFloat, {3, 3}, "start");
+  Output axes = constant(graph_, Tensor::vector<std::int32_t>({0, 1}));
+  const auto loop = [&](const std::string& frame, auto with_sum) {
+    return while_small(graph_, start, scalar(100), axes, frame, [&](Output sum) {
+      Output factor = op1("Identity", {enter(x, frame, true)});
+      return with_sum(sum, sum + op1("MatMul", {factor, factor}, {{"transpose_a", true}}));
+    });
+  };
+  Output end = loop("plain", [](Output, Output next) { return next; });
+  Output slower = loop("read_twice", [](Output sum, Output next) { return next + (sum - sum); });
+  const Tensor first = Tensor::of<float>({3, 3}, {1, 0, 0, 0, 1, 0, 0, 0, 1});
+  const Tensor kept = first.clone().value_or_throw();
+  // x^T x is {2, 2, 1, 2, 4, 6, 1, 6, 13}: eight of them, with the start.
+  const Tensor wanted = Tensor::of<float>({3, 3}, {17, 16, 8, 16, 33, 48, 8, 48, 105});
+  LocalSession session(graph_);
+  for (int run = 0; run < 2; ++run) {
+    const std::vector<Tensor> results = session.run({{start, first}}, {end, slower});
+    for (const Tensor& result : results) EXPECT_TRUE(bitwise_equal(result, wanted)) << result.to_string();
+    EXPECT_TRUE(bitwise_equal(first, kept));
+  }
 }
 
 TEST_F(FrameExecutorTest, ManyNodesAreReadyAtOnce) {

@@ -289,6 +289,7 @@ TEST_F(TaskSessionTest, GivesTheGraphThatItRuns) {
                          .merge_common_subexpressions = false,
                          .drop_unread = false,
                          .hoist = false,
+                         .open_gates = false,
                          .fuse = false,
                          .inline_functions = false};
   throw_if_error(import_graph_def(session->add_graph(bytes, none).value_or_throw()->graph_def(), as_it_came));

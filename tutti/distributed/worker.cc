@@ -38,6 +38,7 @@ PassOptions passes_for(const RegisterGraphRequest& request) {
           .merge_common_subexpressions = false,
           .drop_unread = false,
           .hoist = false,
+          .open_gates = false,
           .fuse = false,
           .inline_functions = false};
 }

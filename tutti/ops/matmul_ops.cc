@@ -38,19 +38,32 @@ Status product_dims(const PartialShape& a, const PartialShape& b, bool transpose
   return {};
 }
 
-Status matmul_shape(ShapeContext& c) {
+// Of inputs 0 and 1.
+Result<PartialShape> matrix_product_shape(const ShapeContext& c) {
   TUTTI_ASSIGN_OR_RETURN(PartialShape a, c.with_rank(0, 2));
   TUTTI_ASSIGN_OR_RETURN(PartialShape b, c.with_rank(1, 2));
   std::int64_t m = kUnknownDim;
   std::int64_t n = kUnknownDim;
   TUTTI_RETURN_IF_ERROR(product_dims(a, b, c.attr<bool>("transpose_a"), c.attr<bool>("transpose_b"), &m, &n));
-  c.set_output(0, PartialShape{m, n});
+  return PartialShape{m, n};
+}
+
+Status matmul_shape(ShapeContext& c) {
+  TUTTI_ASSIGN_OR_RETURN(PartialShape product, matrix_product_shape(c));
+  c.set_output(0, std::move(product));
   return {};
 }
 
 Status fused_matmul_shape(ShapeContext& c) {
   TUTTI_RETURN_IF_ERROR(c.with_rank(2, 1).status());
   return matmul_shape(c);
+}
+
+Status matmul_add_shape(ShapeContext& c) {
+  TUTTI_ASSIGN_OR_RETURN(const PartialShape product, matrix_product_shape(c));
+  TUTTI_ASSIGN_OR_RETURN(PartialShape out, broadcast_shapes(c.input(2), product));
+  c.set_output(0, std::move(out));
+  return {};
 }
 
 Status batch_matmul_shape(ShapeContext& c) {
@@ -196,6 +209,13 @@ void register_matmul_ops(OpTable& ops) {
            .shape = fused_matmul_shape,
            .traits = kExpensive,
            .kernels = {TUTTI_CPU(cpu::fused_matmul_kernel())}});
+  ops.add({.name = "_MatMulAdd",
+           .signature = "a: T, b: T, sum: T -> total: T",
+           .attrs = "transpose_a: bool = false; transpose_b: bool = false; T: type",
+           .types = DTypeSet{DType::kFloat},
+           .shape = matmul_add_shape,
+           .traits = kExpensive,
+           .kernels = {TUTTI_CPU(cpu::matmul_add_kernel())}});
   ops.add({.name = "BatchMatMul",
            .signature = "x: T, y: T -> output: T",
            .attrs = "T: type; adj_x: bool = false; adj_y: bool = false",

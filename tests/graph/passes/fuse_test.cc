@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <set>
 
 #include "tutti/graph/gradients.h"
 #include "tutti/graph/passes/passes.h"
@@ -172,6 +173,47 @@ TEST_F(FuseProductTest, OnlyAVectorOfTheRowsLengthIsABias) {
   const std::vector<Output> others{feed(PartialShape::scalar(), "scalar"), feed({1}, "one"), feed({-1}, "open"),
                                    feed({-1, 3}, "matrix"), feed({1, 3}, "row")};
   for (Output other : others) EXPECT_EQ(count(fused({product_ + other}), "_FusedMatMul"), 0u) << other.name();
+}
+
+// total = 0; while (...) total += x^T y, as the gradient of a matrix that a loop multiplies with is summed.
+class FuseAccumulationTest : public FuseTest {
+ protected:
+  Output enter(Output value, bool constant = true) {
+    return op1("Enter", {value}, {{"frame_name", "loop"}, {"is_constant", constant}});
+  }
+  Output x_ = enter(feed({4, 2}, "x"));
+  Output y_ = enter(feed({4, 3}, "y"));
+  Output go_on_ = op1("LoopCond", {enter(feed(PartialShape::scalar(), "go_on", DType::kBool))});
+  Node* total_ = add_op(graph_, "Switch", {enter(feed({2, 3}, "total"), false), go_on_});
+  Output product_ = op1("MatMul", {x_, y_}, {{"transpose_a", true}});
+};
+
+TEST_F(FuseAccumulationTest, AProductIsAddedInOneNode) {
+  for (const bool total_first : {true, false}) {
+    Output sum = total_first ? op1("AddV2", {total_->output(1), product_}) : op1("Add", {product_, total_->output(1)});
+    const FunctionBody body = fused({sum});
+    ASSERT_EQ(count(body, "_MatMulAdd"), 1u);
+    const Node* node = of_op(body, "_MatMulAdd")[0];
+    EXPECT_EQ(count(body, "MatMul"), 0u);
+    EXPECT_EQ(node->input(0).node->name(), x_.node->name());
+    EXPECT_EQ(node->input(1).node->name(), y_.node->name());
+    EXPECT_EQ(node->input(2).name(), total_->output(1).name());
+    EXPECT_TRUE(node->attr<bool>("transpose_a"));
+  }
+}
+
+TEST_F(FuseAccumulationTest, OnlySumsOfALoopAreAddedTo) {
+  Output elsewhere = feed({2, 3}, "elsewhere");
+  Output taken = feed(PartialShape::scalar(), "taken", DType::kBool);
+  Node* branch = add_op(graph_, "Switch", {elsewhere, taken});
+  for (Output sum : {elsewhere, branch->output(1)}) EXPECT_EQ(count(fused({product_ + sum}), "_MatMulAdd"), 0u);
+  EXPECT_EQ(count(fused({product_ + total_->output(1)}), "_MatMulAdd"), 1u);
+}
+
+TEST_F(FuseAccumulationTest, AProductThatIsWantedStays) {
+  Output sum = product_ + total_->output(1);
+  EXPECT_EQ(count(fused({sum, neg(product_)}), "_MatMulAdd"), 0u);
+  EXPECT_EQ(count(fused({sum}, {after(product_)}), "_MatMulAdd"), 0u);
 }
 
 class FuseElementwiseTest : public FuseTest {

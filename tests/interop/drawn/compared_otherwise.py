@@ -16,7 +16,7 @@ COMPARED_OTHERWISE = {
                      "RefExit", "RefNextIteration"], CONTROL_FLOW),
     **dict.fromkeys(["If", "StatelessIf", "While", "StatelessWhile", "Case", "StatelessCase", "PartitionedCall",
                      "StatefulPartitionedCall", "FakeParam"], CONTROL_FLOW),
-    **dict.fromkeys(["_Arg", "_Retval", "_ArrayToList", "_ListToArray", "_FusedElementwise", "_FusedMatMul",
+    **dict.fromkeys(["_Arg", "_Retval", "_ArrayToList", "_ListToArray", "_FusedElementwise", "_FusedMatMul", "_MatMulAdd",
                      "_FusedConv2D", "_FusedBiasAdd",
                      "_MaxPoolReluGrad", "_ProdGrad",
                      "_ExtractImagePatchesGrad", "_RGBToHSVGrad"],

@@ -1,6 +1,7 @@
 // Fusions, where nothing else needs what lies between.
 //
-// Products: MatMul -> BiasAdd (or the addition of a vector) -> activation becomes one _FusedMatMul.
+// Products: MatMul -> BiasAdd (or the addition of a vector) -> activation becomes one _FusedMatMul. MatMul -> Add to
+// what a v1 loop hands on, as the gradient of a matrix that stays the same in the loop has it, becomes one _MatMulAdd.
 //
 // Convolutions: Conv2D -> BiasAdd becomes one _FusedConv2D; another BiasAdd -> activation one _FusedBiasAdd;
 // MaxPoolGrad -> ReluGrad of the pooled values, as the gradient of Relu -> MaxPool has it, one _MaxPoolReluGrad.
@@ -130,6 +131,14 @@ std::optional<Output> bias_of(const Node& node, const Node& product) {
   return fits ? std::optional(bias) : std::nullopt;
 }
 
+AttrMap attrs_taken_by(const OpDef& op, const Node& from) {
+  AttrMap attrs;
+  for (const auto& [name, value] : from.attrs()) {
+    if (op.find_attr(name) != nullptr) attrs.emplace(name, value);
+  }
+  return attrs;
+}
+
 Status fuse_products(FunctionBody& body) {
   Graph& graph = *body.graph;
   const OpDef* fused_op = graph.ops().find("_FusedMatMul");
@@ -163,15 +172,28 @@ Status fuse_products(FunctionBody& body) {
   return {};
 }
 
-// ---- Convolutions ----
-
-AttrMap attrs_taken_by(const OpDef& op, const Node& from) {
-  AttrMap attrs;
-  for (const auto& [name, value] : from.attrs()) {
-    if (op.find_attr(name) != nullptr) attrs.emplace(name, value);
+Status fuse_accumulations(FunctionBody& body) {
+  Graph& graph = *body.graph;
+  const OpDef* fused_op = graph.ops().find("_MatMulAdd");
+  if (fused_op == nullptr) return {};
+  const DTypeSet types = fused_op->find_attr("T")->allowed_types;
+  const Uses uses(body);
+  Replacements replacements(body);
+  for (Node* product : graph.nodes()) {
+    if (product->op_name() != "MatMul" || !types.contains(product->attr<DType>("T"))) continue;
+    Node* adder = uses.only_reader(product);
+    if (adder == nullptr || (adder->op_name() != "Add" && adder->op_name() != "AddV2")) continue;
+    const Output sum = adder->input(adder->input(0).node == product ? 1 : 0);
+    if (sum.node->op_name() != "Switch" || sum.node->input(1).node->op_name() != "LoopCond") continue;
+    TUTTI_RETURN_IF_ERROR(replacements.add({product, adder}, {.op = fused_op->name,
+                                                              .inputs = {product->input(0), product->input(1), sum},
+                                                              .attrs = attrs_taken_by(*fused_op, *product)}));
   }
-  return attrs;
+  replacements.finish();
+  return {};
 }
+
+// ---- Convolutions ----
 
 // `node` in the place of itself and `second`, its only reader, as `op` with these inputs.
 Status fuse_pair(Replacements& replacements, const OpDef& op, Node* node, Node* second, std::vector<Output> inputs) {
@@ -389,6 +411,7 @@ Status fuse_chains(FunctionBody& body) {
 
 Status fuse(FunctionBody& body) {
   TUTTI_RETURN_IF_ERROR(fuse_products(body));
+  TUTTI_RETURN_IF_ERROR(fuse_accumulations(body));
   TUTTI_RETURN_IF_ERROR(fuse_convolutions(body));
   TUTTI_RETURN_IF_ERROR(fuse_biases(body));
   return fuse_chains(body);

@@ -13,6 +13,7 @@ Status run_passes(FunctionBody& body, const PassOptions& options, ConstantEvalua
   if (options.merge_common_subexpressions) TUTTI_RETURN_IF_ERROR(merge_common_subexpressions(body));
   if (options.drop_unread) TUTTI_RETURN_IF_ERROR(drop_unread(body));
   if (options.hoist) TUTTI_RETURN_IF_ERROR(hoist(body));
+  if (options.open_gates) TUTTI_RETURN_IF_ERROR(open_gates(body));
   if (options.fuse) TUTTI_RETURN_IF_ERROR(fuse(body));
   prune(body);
   return {};

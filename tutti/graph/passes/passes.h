@@ -24,6 +24,7 @@ struct PassOptions {
   bool merge_common_subexpressions = true;
   bool drop_unread = true;
   bool hoist = true;
+  bool open_gates = true;
   bool fuse = true;
   bool inline_functions = true;
   // A folded value larger than this stays unfolded.
@@ -41,7 +42,12 @@ Status drop_unread(FunctionBody& body);
 // Takes out of v1 loops what each iteration would do anew with a value that stays the same: transposing the second
 // operand of a MatMul, if it is of a moderate size.
 Status hoist(FunctionBody& body);
-// MatMul + BiasAdd (or Add of a vector) + activation becomes _FusedMatMul; Conv2D + BiasAdd _FusedConv2D; another
+// Values of v1 loops that are handed on only when others are there too, as TensorFlow's programs gate the gradients of a
+// node, wait for what those others are made of instead: so that each can be fused with what reads it, and an iteration
+// has fewer nodes. Gates outside of loops stay: they keep gradients from being computed long before they are used.
+Status open_gates(FunctionBody& body);
+// MatMul + BiasAdd (or Add of a vector) + activation becomes _FusedMatMul; MatMul + Add to what a v1 loop hands on
+// _MatMulAdd; Conv2D + BiasAdd _FusedConv2D; another
 // BiasAdd + activation _FusedBiasAdd; the gradients of a MaxPool and the Relu before it _MaxPoolReluGrad; chains of
 // element-wise ops _FusedElementwise.
 Status fuse(FunctionBody& body);

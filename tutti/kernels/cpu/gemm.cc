@@ -133,6 +133,10 @@ Status strided_gemm(const GemmShape& shape, const GemmStrides& strides, const fl
   return internal::onednn_gemm(shape, strides, a, b, c, team);
 }
 
+Status accumulating_gemm(const GemmShape& shape, const float* a, const float* b, float* c, Team& team) {
+  return internal::onednn_gemm(shape, dense_strides(shape), a, b, c, team, internal::GemmResult::kAdd);
+}
+
 bool can_multiply(DType dtype) { return kNumbers.contains(dtype); }
 
 namespace {

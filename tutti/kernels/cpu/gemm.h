@@ -42,15 +42,19 @@ Status gemm(const GemmShape& shape, const T* a, const T* b, T* c, Team& team, Al
 Status strided_gemm(const GemmShape& shape, const GemmStrides& strides, const float* a, const float* b, float* c,
                     Team& team);
 
-// The same for a dtype known at run time. REQUIRES: can_multiply(dtype).
+// c += op(a) op(b), of dense float matrices. REQUIRES: m, n, k > 0.
+Status accumulating_gemm(const GemmShape& shape, const float* a, const float* b, float* c, Team& team);
+
+// The product for a dtype known at run time. REQUIRES: can_multiply(dtype).
 Status multiply(DType dtype, const GemmShape& shape, const void* a, const void* b, void* c, Team& team,
                 Allocator& allocator);
 bool can_multiply(DType dtype);
 
 namespace internal {
-// The float product on oneDNN.
+// The float product on oneDNN, in the place of c's values or added to them.
+enum class GemmResult { kReplace, kAdd };
 Status onednn_gemm(const GemmShape& shape, const GemmStrides& strides, const float* a, const float* b, float* c,
-                   Team& team);
+                   Team& team, GemmResult result = GemmResult::kReplace);
 // Small products, where calling oneDNN costs more than multiplying. True when it took the product.
 bool small_gemm(const GemmShape& shape, const float* a, const float* b, float* c);
 // Packed and blocked; `room` holds packed_doubles() doubles. Rows [begin, end) of c.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <optional>
 #include <string>
 #include <utility>
@@ -95,6 +96,50 @@ class FusedMatMulKernel : public Kernel {
   MatMulKernel multiply_;
   const BinaryFunction add_;
   UnaryFunction activation_;
+};
+
+// A sum that a loop adds a product to in each iteration.
+class MatMulAddKernel : public Kernel {
+ public:
+  explicit MatMulAddKernel(const KernelInit& init)
+      : name_(init.op),
+        transpose_a_(init.attr<bool>("transpose_a")),
+        transpose_b_(init.attr<bool>("transpose_b")),
+        add_(BinaryFunction::find(BinaryOp::kAdd, DType::kFloat)) {}
+
+  Status compute(KernelContext& context) override {
+    const Tensor& a = context.input(0);
+    const Tensor& b = context.input(1);
+    TUTTI_ASSIGN_OR_RETURN(GemmShape shape, product_shape(name_, a.shape(), b.shape(), transpose_a_, transpose_b_));
+    TUTTI_ASSIGN_OR_RETURN(const Shape product, Shape::create(std::array{shape.m, shape.n}));
+    if (context.input(2).shape() != product) return add_broadcast(context, shape, product);
+    const void* const sum = context.input(2).raw();
+    TUTTI_ASSIGN_OR_RETURN(Tensor * out, context.forward_or_allocate(2, 0, product));
+    if (out->raw() != sum) std::memcpy(out->raw(), sum, out->bytes());
+    if (out->num_elements() == 0 || shape.k == 0) return {};
+    return accumulating_gemm(shape, a.data<float>(), b.data<float>(), out->data<float>(), context.team());
+  }
+
+ private:
+  Status add_broadcast(KernelContext& context, const GemmShape& shape, const Shape& product_shape) const {
+    const Tensor& sum = context.input(2);
+    TUTTI_ASSIGN_OR_RETURN(const Shape out_shape, broadcast_shapes(sum.shape(), product_shape));
+    TUTTI_ASSIGN_OR_RETURN(Tensor product, context.allocate_temp(DType::kFloat, product_shape));
+    TUTTI_RETURN_IF_ERROR(multiply(DType::kFloat, shape, context.input(0).raw(), context.input(1).raw(), product.raw(),
+                                   context.team(), context.allocator()));
+    TUTTI_ASSIGN_OR_RETURN(Tensor * out, context.allocate_output(0, out_shape));
+    const Broadcast<2> walk(out_shape, {&sum.shape(), &product_shape});
+    walk.for_rows(0, walk.rows(), [&](std::int64_t to, const std::array<std::int64_t, 2>& from) {
+      add_(sum.data<float>() + from[0], product.data<float>() + from[1], out->data<float>() + to, walk.row_size(),
+           walk.row_step()[0], walk.row_step()[1]);
+    });
+    return {};
+  }
+
+  const std::string name_;
+  const bool transpose_a_;
+  const bool transpose_b_;
+  const BinaryFunction add_;
 };
 
 class BatchMatMulKernel : public Kernel {
@@ -200,6 +245,7 @@ KernelFactory product_kernel() {
 
 KernelFactory matmul_kernel() { return product_kernel<MatMulKernel>(); }
 KernelFactory fused_matmul_kernel() { return product_kernel<FusedMatMulKernel>(); }
+KernelFactory matmul_add_kernel() { return product_kernel<MatMulAddKernel>(); }
 KernelFactory batch_matmul_kernel() { return product_kernel<BatchMatMulKernel>(); }
 
 }  // namespace tutti::cpu

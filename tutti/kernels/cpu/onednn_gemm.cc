@@ -24,17 +24,18 @@ struct Block {
 };
 
 dnnl_status_t multiply_block(const GemmShape& s, const GemmStrides& strides, const float* a, const float* b, float* c,
-                             const Block& block) {
+                             GemmResult result, const Block& block) {
   const float* left = s.transpose_a ? a + block.row : a + block.row * strides.a;
   const float* right = s.transpose_b ? b + block.column * strides.b : b + block.column;
   return dnnl_sgemm(s.transpose_a ? 'T' : 'N', s.transpose_b ? 'T' : 'N', block.rows, block.columns, s.k, 1.0f, left,
-                    strides.a, right, strides.b, 0.0f, c + block.row * strides.c + block.column, strides.c);
+                    strides.a, right, strides.b, result == GemmResult::kAdd ? 1.0f : 0.0f,
+                    c + block.row * strides.c + block.column, strides.c);
 }
 
 }  // namespace
 
-Status onednn_gemm(const GemmShape& s, const GemmStrides& strides, const float* a, const float* b, float* c,
-                   Team& team) {
+Status onednn_gemm(const GemmShape& s, const GemmStrides& strides, const float* a, const float* b, float* c, Team& team,
+                   GemmResult result) {
   // The operand that is cut is packed in pieces, the other one by every thread: the larger one is cut.
   const bool by_rows = s.m >= s.n;
   const std::int64_t size = by_rows ? s.m : s.n;
@@ -48,7 +49,7 @@ Status onednn_gemm(const GemmShape& s, const GemmStrides& strides, const float* 
                  const onednn::StayOnThisThread alone;
                  const std::int64_t from = begin * kPieceUnit, to = std::min(size, end * kPieceUnit);
                  const Block block = by_rows ? Block{from, to - from, 0, s.n} : Block{0, s.m, from, to - from};
-                 const dnnl_status_t status = multiply_block(s, strides, a, b, c, block);
+                 const dnnl_status_t status = multiply_block(s, strides, a, b, c, result, block);
                  if (status != dnnl_success) failure = status;
                });
   if (failure == dnnl_success) return {};

@@ -601,6 +601,11 @@ Result<Tensors> fused_matmul(const AttrMap& attrs, const Tensors& in) {
   return name.empty() ? sum : unary_reference(name)({}, sum);
 }
 
+Result<Tensors> matmul_add(const AttrMap& attrs, const Tensors& in) {
+  TUTTI_ASSIGN_OR_RETURN(Tensors product, matmul(attrs, {in[0], in[1]}));
+  return binary_reference("AddV2", false)({}, {in[2], product[0]});
+}
+
 // log(sum(e^x)) of one row.
 double log_sum_exp(const double* row, std::int64_t n) {
   const double top = *std::max_element(row, row + n);
@@ -714,6 +719,7 @@ std::map<std::string, ReferenceFn, std::less<>> all_references() {
   all["ArgMin"] = arg_reference(false);
   all["MatMul"] = matmul;
   all["_FusedMatMul"] = fused_matmul;
+  all["_MatMulAdd"] = matmul_add;
   all["BatchMatMul"] = batch_matmul_v1;
   all["BatchMatMulV2"] = batch_matmul;
   all["BiasAdd"] = bias_add;
