@@ -91,6 +91,45 @@ TEST_F(OpenGatesTest, WhatWouldWaitForItselfStaysGated) {
   EXPECT_TRUE(waits(body, dx_).empty());
 }
 
+TEST_F(OpenGatesTest, OfTwoGatesOneMayWaitForTheOther) {
+  Node* inner = gate_of({dx_});
+  Output late = neg(x_);
+  graph_.add_control_input(*late.node, *inner);
+  Output gated = waiting(dx_, gate_of({late}));
+  graph_.add_control_input(*gated.node, *inner);
+  EXPECT_TRUE(has(opened({neg(gated)}), gated.node));
+}
+
+// Kernels read a reference variable when they run: what reads it must not move to after an update.
+TEST_F(OpenGatesTest, ReadsOfReferenceVariablesStayWhereTheyAre) {
+  Output variable = add_op(graph_, "VariableV2", {}, {{"shape", PartialShape{2}}, {"dtype", DType::kFloat}})->output();
+  Output read = op1("Identity", {op1("RefEnter", {variable}, {{"frame_name", "loop"}})});
+  Output product = read * z_;
+  Node* gate = gate_of({dx_, product});
+  Output gated_x = waiting(dx_, gate), gated_product = waiting(product, gate);
+  const FunctionBody body = opened({neg(gated_x), neg(gated_product)});
+  EXPECT_TRUE(has(body, gated_product.node));
+  EXPECT_FALSE(has(body, gated_x.node));
+  EXPECT_EQ(waits(body, dx_), std::set<std::string>{product.node->name()});
+}
+
+// It runs although what it waits for is dead.
+TEST_F(OpenGatesTest, AControlTriggerIsWaitedForItself) {
+  Node* trigger = add_op(graph_, "ControlTrigger", {});
+  graph_.add_control_input(*trigger, *x_.node);
+  Node* gate = gate_of({dx_});
+  graph_.add_control_input(*gate, *trigger);
+  Output gated = waiting(dx_, gate);
+  EXPECT_EQ(waits(opened({neg(gated)}), dx_), std::set<std::string>{trigger->name()});
+}
+
+TEST_F(OpenGatesTest, LargeGatesStay) {
+  Node* gate = gate_of({dx_});
+  for (int i = 0; i < 8; ++i) graph_.add_control_input(*gate, *neg(x_).node);
+  Output gated = waiting(dx_, gate);
+  EXPECT_TRUE(has(opened({neg(gated)}), gated.node));
+}
+
 TEST_F(OpenGatesTest, AValueThatOthersReadStaysGated) {
   Node* gate = gate_of({dx_, dy_});
   Output gated = waiting(dx_, gate);

@@ -10,6 +10,9 @@
 namespace tutti {
 namespace {
 
+// Values of a gate, and what one of them is made of: each exit that goes may cost as many edges as both together.
+constexpr std::size_t kMostMembers = 8;
+
 bool contains(std::span<Node* const> nodes, const Node* node) {
   return std::find(nodes.begin(), nodes.end(), node) != nodes.end();
 }
@@ -36,28 +39,41 @@ class GateOpener {
   }
 
  private:
-  static bool is_gate(const Node& node) { return node.op_name() == "NoOp"; }
-
   bool is_exit(const Node& node) const {
-    if (node.op_name() != "Identity" || node.control_inputs().empty() || contains(body_.targets, &node)) return false;
+    // One gate: of two, one may wait for what waits for the other.
+    if (node.op_name() != "Identity" || !node.input(0) || node.control_inputs().size() != 1 ||
+        contains(body_.targets, &node)) {
+      return false;
+    }
+    const Node& gate = *node.control_inputs()[0];
+    if (gate.op_name() != "NoOp" || gate.control_inputs().size() > kMostMembers) return false;
     Node& source = *node.input(0).node;
-    if (values_.contains(&source) || readers_.at(&source) != 1 || source.num_outputs() != 1 || !is_pure(source) ||
+    if (values_.contains(&source) || readers_.at(&source) != 1 || source.num_outputs() != 1 || !is_movable(source) ||
         contains(body_.targets, &source) || source.requested_device() != node.requested_device()) {
       return false;
     }
-    // Nobody but the gates waits for the value: so nothing that it will wait for waits for it.
+    // Nobody but the gate waits for the value: so nothing that it will wait for waits for it.
     const auto waiting = followers_.find(&source);
-    return std::all_of(node.control_inputs().begin(), node.control_inputs().end(),
-                       [](const Node* before) { return is_gate(*before); }) &&
-           (waiting == followers_.end() ||
-            std::all_of(waiting->second.begin(), waiting->second.end(),
-                        [&](const Node* follower) { return contains(node.control_inputs(), follower); }));
+    return waiting == followers_.end() || std::all_of(waiting->second.begin(), waiting->second.end(),
+                                                      [&](const Node* follower) { return follower == &gate; });
+  }
+
+  // Whether it may be computed later, or not be waited for: pure, and no input is the read of a reference variable,
+  // which kernels read themselves, when they run.
+  static bool is_movable(const Node& node) {
+    return is_pure(node) && std::none_of(node.inputs().begin(), node.inputs().end(), [](const Output& input) {
+             const Node& from = *input.node;
+             return from.op_name() == "Identity" && from.input(0) &&
+                    from.input(0).node->output_types()[from.input(0).index].is_ref;
+           });
   }
 
   // Whether waiting for the inputs of a node says the same as waiting for it. A value of control flow may be dead where
   // its node is not.
   static bool is_made_of_inputs(const Node& node) {
-    return is_pure(node) && std::none_of(node.inputs().begin(), node.inputs().end(), [](const Output& input) {
+    const bool is_wide = node.inputs().size() + node.control_inputs().size() > kMostMembers;
+    if (node.op().has(kIgnoresDeadControl) || is_wide) return false;
+    return is_movable(node) && std::none_of(node.inputs().begin(), node.inputs().end(), [](const Output& input) {
              return input.node->op().has(kControlFlow) || input.node->op().has(kTransfer);
            });
   }

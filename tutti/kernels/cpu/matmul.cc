@@ -112,22 +112,23 @@ class MatMulAddKernel : public Kernel {
     const Tensor& b = context.input(1);
     TUTTI_ASSIGN_OR_RETURN(GemmShape shape, product_shape(name_, a.shape(), b.shape(), transpose_a_, transpose_b_));
     TUTTI_ASSIGN_OR_RETURN(const Shape product, Shape::create(std::array{shape.m, shape.n}));
-    if (context.input(2).shape() != product) return add_broadcast(context, shape, product);
+    const double work = static_cast<double>(shape.m) * static_cast<double>(shape.n) * static_cast<double>(shape.k);
+    if (context.input(2).shape() != product || work < kPieceWork) return add_after(context, shape, product);
     const void* const sum = context.input(2).raw();
     TUTTI_ASSIGN_OR_RETURN(Tensor * out, context.forward_or_allocate(2, 0, product));
     if (out->raw() != sum) std::memcpy(out->raw(), sum, out->bytes());
-    if (out->num_elements() == 0 || shape.k == 0) return {};
     return accumulating_gemm(shape, a.data<float>(), b.data<float>(), out->data<float>(), context.team());
   }
 
  private:
-  Status add_broadcast(KernelContext& context, const GemmShape& shape, const Shape& product_shape) const {
+  // Of small products, whose loops take less time than calling oneDNN, and of shapes that are broadcast.
+  Status add_after(KernelContext& context, const GemmShape& shape, const Shape& product_shape) const {
     const Tensor& sum = context.input(2);
     TUTTI_ASSIGN_OR_RETURN(const Shape out_shape, broadcast_shapes(sum.shape(), product_shape));
     TUTTI_ASSIGN_OR_RETURN(Tensor product, context.allocate_temp(DType::kFloat, product_shape));
     TUTTI_RETURN_IF_ERROR(multiply(DType::kFloat, shape, context.input(0).raw(), context.input(1).raw(), product.raw(),
                                    context.team(), context.allocator()));
-    TUTTI_ASSIGN_OR_RETURN(Tensor * out, context.allocate_output(0, out_shape));
+    TUTTI_ASSIGN_OR_RETURN(Tensor * out, context.forward_or_allocate(2, 0, out_shape));
     const Broadcast<2> walk(out_shape, {&sum.shape(), &product_shape});
     walk.for_rows(0, walk.rows(), [&](std::int64_t to, const std::array<std::int64_t, 2>& from) {
       add_(sum.data<float>() + from[0], product.data<float>() + from[1], out->data<float>() + to, walk.row_size(),
