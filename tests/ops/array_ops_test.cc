@@ -174,6 +174,7 @@ TEST(ArrayOps, Concat) {
   expect_is(offsets[1], i32({0, 2}));
   expect_is(offsets[2], i32({0, 9}));
   expect_fails("ConcatOffset", {}, {scalar(1), i32({2, 2}), i32({3, 7})}, "differs");
+  expect_fails("ConcatOffset", {}, {scalar(0), i32({2}), scalar(3)}, "input 2 should be a vector");
 }
 
 TEST(ArrayOps, PackAndUnpack) {

@@ -56,6 +56,16 @@ TEST_F(ImageOps, HugeSizesAreRefused) {
   EXPECT_FALSE(crops->status().ok());
 }
 
+TEST_F(ImageOps, NoBoxesHaveAVectorOfNoIndices) {
+  for (const Shape& shape : {Shape{0}, Shape{1, 0}}) {
+    auto crops =
+        run("CropAndResize", {},
+            {floats({1, 1, 1, 1}, {1}), floats({0, 4}, {}), value_of(Tensor(DType::kInt32, shape)), ints({2, 2})});
+    const Code wanted = shape.rank() == 1 ? Code::kOk : Code::kInvalidArgument;
+    EXPECT_EQ(crops->status().code(), wanted) << crops->status().to_string();
+  }
+}
+
 TEST_F(ImageOps, BoxesThatAreNotNumbersLieOutside) {
   const float nan = std::numeric_limits<float>::quiet_NaN(), inf = std::numeric_limits<float>::infinity();
   auto crop = run("CropAndResize", {{"extrapolation_value", -1.0f}},

@@ -50,9 +50,10 @@ Status set_grads(const Tensor& grads, CropSizes* s) {
 }
 
 Status set_boxes(const Tensor& boxes, const Tensor& box_ind, CropSizes* s) {
+  if (box_ind.rank() != 1) return invalid_argument("box_ind must be rank 1 but is shape ", box_ind.shape());
   if (boxes.num_elements() == 0 && box_ind.num_elements() == 0) return {};
   if (boxes.rank() != 2 || boxes.dim(1) != 4) return invalid_argument("boxes must be [n,4], got ", boxes.shape());
-  if (box_ind.rank() != 1 || box_ind.dim(0) != boxes.dim(0)) {
+  if (box_ind.dim(0) != boxes.dim(0)) {
     return invalid_argument("box_index has incompatible shape: ", box_ind.shape(), " for boxes ", boxes.shape());
   }
   s->boxes = boxes.dim(0);

@@ -226,6 +226,9 @@ Status concat_offset(KernelContext& ctx) {
   std::int64_t offset = 0;
   for (int i = 1; i < ctx.num_inputs(); ++i) {
     DimList dims;
+    if (ctx.input(i).rank() != 1) {
+      return invalid_argument("input ", i, " should be a vector, but got shape ", ctx.input(i).shape());
+    }
     TUTTI_RETURN_IF_ERROR(read_dims(ctx.input(i), "shape", &dims));
     bool fits = dims.size == first.size;
     for (int d = 0; fits && d < dims.size; ++d) fits = d == at || dims[d] == first[d];
