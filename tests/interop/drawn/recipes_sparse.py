@@ -47,7 +47,8 @@ def sparse_segment(draw, op, types):
         least = int(ids[-1]) + 1 if len(ids) else 0
         inputs["num_segments"] = np.asarray(least + draw.integer(0, 3), NUMPY[types["Tnumsegments"]])
         fixed.append("num_segments")
-    return Arguments({"sparse_gradient": draw.chance(0.4)}, **inputs, fixed=fixed)
+    # Of no indices at all TensorFlow leaves the gradient as its memory was.
+    return Arguments({"sparse_gradient": draw.chance(0.4)}, **inputs, fixed=fixed, differentiable=len(indices) > 0)
 
 
 @arguments(*(f"SparseSegment{s}Grad" for s in SCALES))

@@ -87,6 +87,11 @@ TEST_F(ParseOps, Lines) {
               Code::kInvalidArgument)
         << bad;
   }
+  // What comes after the last column that is wanted may be anything.
+  auto first = run("DecodeCSV", {texts({"1,a\nb,\"c"}), defaults[0]},
+                   {{"OUT_TYPE", std::vector<DType>{DType::kInt32}}, {"select_cols", std::vector<std::int64_t>{0}}});
+  ASSERT_TRUE(first->status().ok()) << first->status().to_string();
+  EXPECT_TRUE(bitwise_equal(first->tensor(0), Tensor::vector<std::int32_t>({1})));
 }
 
 TEST_F(ParseOps, TensorsThereAndBack) {

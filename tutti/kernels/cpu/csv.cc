@@ -72,8 +72,10 @@ Status split_csv(std::string_view record, const CsvFormat& format, std::vector<s
   std::size_t count = 0;  // kept so far: strings of the last record are written over
   CsvScanner scanner(record, format);
   std::size_t wanted = 0;
-  for (std::int64_t column = 0; !scanner.done(); ++column) {
-    const bool keep = format.columns.empty() || (wanted < format.columns.size() && format.columns[wanted] == column);
+  // What comes after the last column that is wanted may be anything.
+  const auto goes_on = [&] { return format.columns.empty() || wanted < format.columns.size(); };
+  for (std::int64_t column = 0; goes_on() && !scanner.done(); ++column) {
+    const bool keep = format.columns.empty() || format.columns[wanted] == column;
     if (!keep) {
       TUTTI_RETURN_IF_ERROR(scanner.next(nullptr));
       continue;

@@ -143,7 +143,7 @@ Status broadcast_to(KernelContext& ctx) {
 Status reverse(KernelContext& ctx) {
   const Tensor& input = ctx.input(0);
   const int rank = input.rank();
-  if (rank == 0) {  // TensorFlow does not look at the axes then
+  if (rank == 0 || input.num_elements() == 0) {  // TensorFlow does not look at the axes then
     ctx.set_output(0, input);
     return {};
   }
