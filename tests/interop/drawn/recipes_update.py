@@ -21,7 +21,8 @@ SCATTERS = [name for what in ("Add", "Sub", "Mul", "Div", "Min", "Max", "Update"
 SCALARS = {"momentum": (0, 0.875), "rho": (0.5, 0.875), "beta1": (0.5, 0.875),
            "beta2": (0.5, 0.875), "beta1_power": (0.25, 0.75), "beta2_power": (0.25, 0.75), "epsilon": (0.125, 0.5),
            "logbase": (1, 1), "sign_decay": (0.5, 0.5)}
-POWERS = [-0.5, -0.7, -1, 0]  # of the rate of Ftrl
+# Of the rate of Ftrl; exact in half, too, or the same case with more digits would be another one.
+POWERS = [-0.5, -0.75, -1, 0]
 # Scalars that some forms of Ftrl and ProximalAdagrad refuse.
 BAD_SCALARS = {"lr": [0, -0.5], "l1": [-0.5], "l2": [-0.25], "l2_shrinkage": [-0.25], "lr_power": [0.5]}
 POSITIVE_SLOTS = {"accum", "accum_update", "v", "vhat", "ms", "gradient_squared_accumulator"}
