@@ -42,9 +42,10 @@ Status drop_unread(FunctionBody& body);
 // Takes out of v1 loops what each iteration would do anew with a value that stays the same: transposing the second
 // operand of a MatMul, if it is of a moderate size.
 Status hoist(FunctionBody& body);
-// Values of v1 loops that are handed on only when others are there too, as TensorFlow's programs gate the gradients of a
-// node, wait for what those others are made of instead: so that each can be fused with what reads it, and an iteration
-// has fewer nodes. Gates outside of loops stay: they keep gradients from being computed long before they are used.
+// Values of v1 loops that are handed on only when others are there too, as TensorFlow's programs gate the gradients of
+// a node, wait for what those others are made of instead: so that each can be fused with what reads it, and an
+// iteration has fewer nodes. Gates outside of loops stay: they also order the gradients of layers, and so how long
+// activations are kept.
 Status open_gates(FunctionBody& body);
 // MatMul + BiasAdd (or Add of a vector) + activation becomes _FusedMatMul; MatMul + Add to what a v1 loop hands on
 // _MatMulAdd; Conv2D + BiasAdd _FusedConv2D; another

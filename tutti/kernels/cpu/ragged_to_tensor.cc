@@ -141,7 +141,8 @@ class RaggedTensorToTensor : public Kernel {
 
   static Status check_default(const Shape& fill, const Shape& values) {
     bool fits = fill.rank() < values.rank();
-    // Its last dimensions are those of a value; that its first ones must fit a value's first ones, too, is TensorFlow's.
+    // Its last dimensions are those of a value; that its first ones must fit a value's first ones, too, is
+    // TensorFlow's.
     for (int d = 0; fits && d < fill.rank(); ++d) {
       const std::int64_t first = fill.dim(d), last = fill.dim(fill.rank() - 1 - d);
       fits = (last == 1 || last == values.dim(values.rank() - 1 - d)) && (first == 1 || first == values.dim(d + 1));
