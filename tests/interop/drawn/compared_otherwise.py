@@ -63,5 +63,5 @@ def types_left_out(op, types):
     if op in ("ResourceScatterNdAdd", "ResourceScatterNdSub") and types["T"] == "bool":
         return "sums of booleans"
     if op == "Where" and types["T"] == "half":
-        return "TensorFlow's kernel only says that there is none"
+        return "half, of which TensorFlow's kernel only says that it has none"
     return None
