@@ -22,64 +22,18 @@
 #include <algorithm>
 #include <list>
 #include <map>
-#include <set>
 #include <string_view>
 #include <utility>
 
 #include "tutti/core/flush_denormals.h"
 #include "tutti/kernels/cpu/string_hash.h"
 #include "tutti/runtime/held_work.h"
-#include "tutti/runtime/internal/node_table.h"
+#include "tutti/runtime/internal/frame_plan.h"
 #include "tutti/runtime/internal/resume.h"
 #include "tutti/runtime/step_stats.h"
 
 namespace tutti::internal {
 namespace {
-
-enum class Role : std::uint8_t { kPlain, kSwitch, kMerge, kEnter, kExit, kNextIteration };
-
-constexpr int kControl = -1;
-
-// Loops inside one another. Real graphs have a handful; each level costs a run a frame, and a graph that has this
-// many was made to hurt.
-constexpr int kMaxLoopDepth = 1000;
-
-struct OutEdge {
-  int to = 0;
-  int output = kControl;  // of this item, or kControl
-  int input = kControl;   // of `to`, or kControl
-  bool last = false;      // nobody later in the list takes the output
-};
-
-struct ReadyItem {
-  Role role = Role::kPlain;
-  bool hands_on = false;  // one input becomes an output as it is: no kernel has to run for that
-  bool ignores_dead_control = false;
-  bool is_transfer = false;
-  bool constant_enter = false;
-  int frame = 0;        // definition, of where it runs
-  int child_frame = 0;  // of an Enter
-  int local = 0;        // index among the frame's items
-  int first_value = 0;  // index of its first input among the frame's values
-  int initial_pending = 0;
-  int merge_entries = 0;  // data inputs that can arrive in iteration 0
-  int merge_backs = 0;    // data inputs that can arrive later
-  std::vector<OutEdge> outs;
-  std::vector<std::uint32_t> input_index;
-  std::vector<bool> reads;
-};
-
-struct FrameDef {
-  int parent = -1;
-  int depth = 0;
-  std::string name;
-  std::vector<int> items;
-  std::vector<int> pending;  // of each item, when an iteration opens
-  std::vector<int> exits;
-  int num_values = 0;
-  int num_enters = 0;
-  int parallel_iterations = 1;
-};
 
 struct Frame;
 
@@ -96,7 +50,7 @@ struct Iteration {
 
 struct Token {
   int to = 0;
-  int input = kControl;
+  int input = kControlEdge;
   Value value;
   bool dead = false;
 };
@@ -126,192 +80,27 @@ std::uint64_t frame_id(const LoopPosition& parent, std::string_view name) {
 
 bool is_dead(const Value& value) { return !value.tensor.has_value() && !value.ref; }
 
-class FrameExecution;
-
 class FrameExecutable : public Executable {
  public:
-  static Result<std::unique_ptr<Executable>> create(NodeTable table, ThreadPool* pool);
+  FrameExecutable(FramePlan plan, ThreadPool* pool) : plan_(std::move(plan)), pool_(pool) {}
 
-  bool may_block() const override { return table_.may_block; }
-  int num_args() const override { return table_.num_args; }
-  const Graph& graph() const override { return *table_.graph; }
+  bool may_block() const override { return plan_.table.may_block; }
+  int num_args() const override { return plan_.table.num_args; }
+  const Graph& graph() const override { return *plan_.table.graph; }
 
  private:
   void start(StepScope& step, std::vector<Tensor> args, Done done) const override;
-  friend class FrameExecution;
-  FrameExecutable(NodeTable table, ThreadPool* pool) : table_(std::move(table)), pool_(pool) {}
-  Status assign_frames();
-  Result<int> frame_of_inputs(std::size_t item);
-  Status check_back_edges() const;
-  int child_frame(int parent, const Node& enter);
-  // `loop "name"`, or that it is outside of every loop.
-  std::string describe_frame(int frame) const;
-  void connect();
 
-  NodeTable table_;
+  const FramePlan plan_;
   ThreadPool* const pool_;
-  std::vector<ReadyItem> items_;
-  std::vector<FrameDef> frames_;
-  std::map<std::pair<int, std::string>, int> frame_by_name_;
-  std::vector<int> sources_;  // items without inputs, in the root frame
-  std::vector<std::uint8_t> all_last_use_;
 };
-
-Role role_of(const Node& node) {
-  const std::string& op = node.op_name();
-  if (op == "Switch" || op == "RefSwitch") return Role::kSwitch;
-  if (op == "Merge" || op == "RefMerge") return Role::kMerge;
-  if (op == "Enter" || op == "RefEnter") return Role::kEnter;
-  if (op == "Exit" || op == "RefExit") return Role::kExit;
-  if (op == "NextIteration" || op == "RefNextIteration") return Role::kNextIteration;
-  return Role::kPlain;
-}
-
-// Whether the node only decides where a value goes. References are left to the kernels.
-bool hands_on(const Node& node, Role role) {
-  if (node.op_name().starts_with("Ref")) return false;
-  if (role == Role::kPlain) return node.op_name() == "Identity" || node.op_name() == "LoopCond";
-  return true;
-}
-
-// ---- Compilation ----
-
-Result<std::unique_ptr<Executable>> FrameExecutable::create(NodeTable table, ThreadPool* pool) {
-  auto executable = std::unique_ptr<FrameExecutable>(new FrameExecutable(std::move(table), pool));
-  TUTTI_RETURN_IF_ERROR(executable->assign_frames());
-  TUTTI_RETURN_IF_ERROR(executable->check_back_edges());
-  executable->connect();
-  return std::unique_ptr<Executable>(std::move(executable));
-}
-
-Result<int> FrameExecutable::frame_of_inputs(std::size_t i) {
-  int frame = -1;
-  auto visit = [&](int from) -> Status {
-    if (from >= static_cast<int>(i)) return {};  // a back edge
-    const ReadyItem& source = items_[from];
-    int out = source.frame;
-    if (source.role == Role::kEnter) out = source.child_frame;
-    if (source.role == Role::kExit) out = frames_[source.frame].parent;
-    if (out < 0) {
-      return invalid_argument(table_.items[from].node->describe(), ": an Exit outside of every loop");
-    }
-    if (frame >= 0 && frame != out) {
-      return invalid_argument(table_.items[i].node->describe(), ": its inputs come from different loops, \"",
-                              printable(frames_[frame].name), "\" and \"", printable(frames_[out].name), "\"");
-    }
-    frame = out;
-    return {};
-  };
-  for (const InputEdge& edge : table_.inputs[i]) TUTTI_RETURN_IF_ERROR(visit(edge.from));
-  for (int from : table_.control_inputs[i]) TUTTI_RETURN_IF_ERROR(visit(from));
-  return std::max(frame, 0);
-}
-
-std::string FrameExecutable::describe_frame(int frame) const {
-  if (frame == 0) return "no loop";
-  return str_cat("loop \"", printable(frames_[frame].name), "\"");
-}
-
-int FrameExecutable::child_frame(int parent, const Node& enter) {
-  const std::string& name = enter.attr<std::string>("frame_name");
-  auto [it, is_new] = frame_by_name_.try_emplace({parent, name}, static_cast<int>(frames_.size()));
-  if (is_new) frames_.push_back({.parent = parent, .depth = frames_[parent].depth + 1, .name = name});
-  FrameDef& def = frames_[it->second];
-  ++def.num_enters;
-  const std::int64_t parallel = enter.attr<std::int64_t>("parallel_iterations");
-  def.parallel_iterations = static_cast<int>(std::clamp<std::int64_t>(parallel, 1, 1 << 20));
-  return it->second;
-}
-
-Status FrameExecutable::assign_frames() {
-  frames_.push_back({});
-  items_.resize(table_.items.size());
-  std::size_t most_inputs = 0;
-  for (std::size_t i = 0; i < items_.size(); ++i) {
-    const Node& node = *table_.items[i].node;
-    ReadyItem& item = items_[i];
-    item.role = role_of(node);
-    item.hands_on = hands_on(node, item.role);
-    item.ignores_dead_control = node.op().has(kIgnoresDeadControl);
-    item.is_transfer = node.op().has(kTransfer);
-    TUTTI_ASSIGN_OR_RETURN(item.frame, frame_of_inputs(i));
-    if (item.role == Role::kEnter) {
-      item.constant_enter = node.attr<bool>("is_constant");
-      item.child_frame = child_frame(item.frame, node);
-      if (frames_[item.child_frame].depth > kMaxLoopDepth) {
-        return invalid_argument(node.describe(), ": loops are nested more than ", kMaxLoopDepth, " deep");
-      }
-    }
-    if ((item.role == Role::kNextIteration || item.role == Role::kExit) && item.frame == 0) {
-      return invalid_argument(node.describe(), ": outside of every loop");
-    }
-    FrameDef& frame = frames_[item.frame];
-    item.local = static_cast<int>(frame.items.size());
-    frame.items.push_back(static_cast<int>(i));
-    if (item.role == Role::kExit) frame.exits.push_back(static_cast<int>(i));
-    item.first_value = frame.num_values;
-    frame.num_values += static_cast<int>(table_.inputs[i].size());
-    for (std::size_t k = 0; k < table_.inputs[i].size(); ++k) {
-      item.input_index.push_back(static_cast<std::uint32_t>(item.first_value + static_cast<int>(k)));
-      item.reads.push_back(table_.inputs[i][k].is_read);
-    }
-    most_inputs = std::max(most_inputs, table_.inputs[i].size());
-  }
-  all_last_use_.assign(most_inputs, 1);
-  return {};
-}
-
-// A Merge gets its frame from the inputs that come before it; those that come after it must agree.
-Status FrameExecutable::check_back_edges() const {
-  for (std::size_t i = 0; i < items_.size(); ++i) {
-    for (const InputEdge& edge : table_.inputs[i]) {
-      const ReadyItem& source = items_[edge.from];
-      if (source.role != Role::kNextIteration || source.frame == items_[i].frame) continue;
-      return invalid_argument(table_.items[i].node->describe(), ", in ", describe_frame(items_[i].frame),
-                              ", continues ", table_.items[edge.from].node->describe(), ", which is in ",
-                              describe_frame(source.frame));
-    }
-  }
-  return {};
-}
-
-void FrameExecutable::connect() {
-  for (std::size_t i = 0; i < items_.size(); ++i) {
-    ReadyItem& item = items_[i];
-    const auto& inputs = table_.inputs[i];
-    for (std::size_t k = 0; k < inputs.size(); ++k) {
-      items_[inputs[k].from].outs.push_back({static_cast<int>(i), inputs[k].output, static_cast<int>(k)});
-      if (items_[inputs[k].from].role == Role::kNextIteration) {
-        ++item.merge_backs;
-      } else {
-        ++item.merge_entries;
-      }
-    }
-    for (int from : table_.control_inputs[i]) items_[from].outs.push_back({static_cast<int>(i), kControl, kControl});
-    item.initial_pending = static_cast<int>(table_.control_inputs[i].size());
-    if (item.role != Role::kMerge) item.initial_pending += static_cast<int>(inputs.size());
-    if (inputs.empty() && table_.control_inputs[i].empty()) sources_.push_back(static_cast<int>(i));
-  }
-  for (ReadyItem& item : items_) {
-    std::set<int> taken_later;
-    for (auto edge = item.outs.rbegin(); edge != item.outs.rend(); ++edge) {
-      edge->last = edge->output != kControl && taken_later.insert(edge->output).second;
-      // Which input it was, only the kernel says.
-      if (item.role == Role::kMerge && edge->output == 1) item.hands_on = false;
-    }
-  }
-  for (FrameDef& frame : frames_) {
-    for (int item : frame.items) frame.pending.push_back(items_[item].initial_pending);
-  }
-}
-
-// ---- Execution ----
 
 class FrameExecution final : public WaitingRun {
  public:
-  FrameExecution(const FrameExecutable& plan, StepScope& step, std::vector<Tensor> args, Executable::Done done)
-      : plan_(plan), step_(step), args_(std::move(args)), done_(std::move(done)) {
-    results_.resize(plan.table_.num_results);
+  FrameExecution(const FramePlan& plan, ThreadPool* pool, StepScope& step, std::vector<Tensor> args,
+                 Executable::Done done)
+      : plan_(plan), pool_(pool), step_(step), args_(std::move(args)), done_(std::move(done)) {
+    results_.resize(plan.table.num_results);
   }
 
   void start();
@@ -343,9 +132,9 @@ class FrameExecution final : public WaitingRun {
   Status read_inputs(const Ready& ready);
   bool is_dead_node(const Ready& ready) const;
   void end_item(const Ready& ready, std::vector<Value>& outputs);
-  void propagate(Iteration& iteration, const ReadyItem& item, std::vector<Value>& outputs, bool dead);
+  void propagate(Iteration& iteration, const FrameItem& item, std::vector<Value>& outputs, bool dead);
   void deliver(Iteration& iteration, Token token);
-  void deliver_merge(Iteration& iteration, const ReadyItem& item, Token token);
+  void deliver_merge(Iteration& iteration, const FrameItem& item, Token token);
   void make_ready(Iteration& iteration, int item);
   Frame& child_of(Iteration& iteration, int def);
   Iteration& open_iteration(Frame& frame);
@@ -360,7 +149,8 @@ class FrameExecution final : public WaitingRun {
   void fail(const Status& status);
   void finish();
 
-  const FrameExecutable& plan_;
+  const FramePlan& plan_;
+  ThreadPool* const pool_;
   StepScope& step_;
   std::vector<Tensor> args_;
   std::vector<Tensor> results_;
@@ -381,14 +171,14 @@ class FrameExecution final : public WaitingRun {
 
 void FrameExecutable::start(StepScope& step, std::vector<Tensor> args, Done done) const {
   // Owns itself until finish().
-  (new FrameExecution(*this, step, std::move(args), std::move(done)))->start();
+  (new FrameExecution(plan_, pool_, step, std::move(args), std::move(done)))->start();
 }
 
 void FrameExecution::start() {
   root_ = std::make_unique<Frame>();
-  root_->def = &plan_.frames_[0];
+  root_->def = &plan_.frames[0];
   Iteration& iteration = open_iteration(*root_);
-  for (int item : plan_.sources_) make_ready(iteration, item);
+  for (int item : plan_.sources) make_ready(iteration, item);
   drive();
 }
 
@@ -412,7 +202,7 @@ void FrameExecution::drive() {
     for (const auto& call : ended) {
       if (!status_.ok()) continue;
       if (!call->status.ok()) {
-        fail(plan_.table_.annotate(*plan_.table_.items[call->ready.item].node, call->status));
+        fail(plan_.table.annotate(*plan_.table.items[call->ready.item].node, call->status));
       } else {
         end_item(call->ready, call->outputs);
       }
@@ -432,16 +222,16 @@ FrameExecution::Ready FrameExecution::take_ready() {
 }
 
 bool FrameExecution::is_dead_node(const Ready& ready) const {
-  const ReadyItem& item = plan_.items_[ready.item];
-  if (item.role == Role::kMerge) return ready.iteration->taken[item.local] == 0;
+  const FrameItem& item = plan_.items[ready.item];
+  if (item.role == FrameRole::kMerge) return ready.iteration->taken[item.local] == 0;
   return ready.iteration->dead[item.local] != 0;
 }
 
 void FrameExecution::run_ready(const Ready& ready) {
   if (step_.cancellation->cancelled()) return fail(step_.cancellation->status());
-  const NodeItem& node = plan_.table_.items[ready.item];
+  const NodeItem& node = plan_.table.items[ready.item];
   outputs_.resize(node.num_outputs);
-  if (is_dead_node(ready) && !plan_.items_[ready.item].is_transfer) {
+  if (is_dead_node(ready) && !plan_.items[ready.item].is_transfer) {
     if (node.kind == NodeKind::kRetval) return fail(dead_result(node));
     return end_item(ready, outputs_);
   }
@@ -450,21 +240,21 @@ void FrameExecution::run_ready(const Ready& ready) {
   Status status = run_kernel(ready, outputs_, pending);
   if (!status.ok()) {
     outputs_.clear();
-    return fail(plan_.table_.annotate(*node.node, status));
+    return fail(plan_.table.annotate(*node.node, status));
   }
   if (!pending) end_item(ready, outputs_);
 }
 
 // False: it is for the kernel, which knows what to do with references, what to say of bad input, and is recorded.
 bool FrameExecution::hand_on(const Ready& ready, std::vector<Value>& outputs) {
-  const ReadyItem& item = plan_.items_[ready.item];
+  const FrameItem& item = plan_.items[ready.item];
   if (!item.hands_on || step_.trace) return false;
   Value* const inputs = ready.iteration->values.data() + item.first_value;
   std::size_t from = 0, to = 0;
-  if (item.role == Role::kMerge) {
+  if (item.role == FrameRole::kMerge) {
     while (from < item.input_index.size() && !inputs[from].tensor.has_value()) ++from;
     if (from == item.input_index.size()) return false;
-  } else if (item.role == Role::kSwitch) {
+  } else if (item.role == FrameRole::kSwitch) {
     const Tensor& taken = inputs[1].tensor;
     if (taken.dtype() != DType::kBool || taken.num_elements() != 1 || taken.shape().rank() != 0) return false;
     to = *taken.data<bool>() ? 1 : 0;
@@ -475,11 +265,11 @@ bool FrameExecution::hand_on(const Ready& ready, std::vector<Value>& outputs) {
 }
 
 Status FrameExecution::read_inputs(const Ready& ready) {
-  const ReadyItem& item = plan_.items_[ready.item];
+  const FrameItem& item = plan_.items[ready.item];
   for (std::size_t k = 0; k < item.reads.size(); ++k) {
     if (!item.reads[k]) continue;
     Value& value = ready.iteration->values[item.input_index[k]];
-    if ((item.role == Role::kMerge || item.is_transfer) && is_dead(value)) continue;
+    if ((item.role == FrameRole::kMerge || item.is_transfer) && is_dead(value)) continue;
     TUTTI_RETURN_IF_ERROR(read_reference(value, &value.tensor));
     value.ref.reset();
   }
@@ -488,8 +278,8 @@ Status FrameExecution::read_inputs(const Ready& ready) {
 
 Status FrameExecution::run_kernel(const Ready& ready, std::vector<Value>& outputs, bool& pending) {
   const FlushDenormals flush;
-  const ReadyItem& item = plan_.items_[ready.item];
-  const NodeItem& node = plan_.table_.items[ready.item];
+  const FrameItem& item = plan_.items[ready.item];
+  const NodeItem& node = plan_.table.items[ready.item];
   TUTTI_RETURN_IF_ERROR(read_inputs(ready));
   std::vector<Value>& values = ready.iteration->values;
   if (node.kind == NodeKind::kNothing) return {};
@@ -503,9 +293,9 @@ Status FrameExecution::run_kernel(const Ready& ready, std::vector<Value>& output
   }
   const KernelContext::Frame frame{.slots = values.data(),
                                    .input_index = item.input_index.data(),
-                                   .last_use = plan_.all_last_use_.data(),
+                                   .last_use = plan_.all_last_use.data(),
                                    .outputs = outputs.data(),
-                                   .output_types = plan_.table_.output_types.data() + node.output_types_begin,
+                                   .output_types = plan_.table.output_types.data() + node.output_types_begin,
                                    .num_inputs = node.num_inputs,
                                    .num_outputs = node.num_outputs,
                                    .loop = &ready.iteration->position,
@@ -533,13 +323,13 @@ Status FrameExecution::run_kernel(const Ready& ready, std::vector<Value>& output
       drive_on = !driving_;
       driving_ = true;
     }
-    if (drive_on) resume(*plan_.pool_, *this, [](std::vector<int>& ready) { ready.push_back(0); });
+    if (drive_on) resume(*pool_, *this, [](std::vector<int>& ready) { ready.push_back(0); });
   });
   return {};
 }
 
 void FrameExecution::end_item(const Ready& ready, std::vector<Value>& outputs) {
-  const ReadyItem& item = plan_.items_[ready.item];
+  const FrameItem& item = plan_.items[ready.item];
   Iteration& iteration = *ready.iteration;
   bool dead = is_dead_node(ready);
   if (item.is_transfer) {  // a receive is dead when its value is, and its value when it is
@@ -552,23 +342,23 @@ void FrameExecution::end_item(const Ready& ready, std::vector<Value>& outputs) {
   release(iteration);
 }
 
-void FrameExecution::propagate(Iteration& iteration, const ReadyItem& item, std::vector<Value>& outputs, bool dead) {
-  if (item.role == Role::kExit) {
+void FrameExecution::propagate(Iteration& iteration, const FrameItem& item, std::vector<Value>& outputs, bool dead) {
+  if (item.role == FrameRole::kExit) {
     if (dead) return;  // told to the parent when the frame ends
     Frame& frame = *iteration.frame;
     const auto& exits = frame.def->exits;
-    const int self = plan_.frames_[item.frame].items[item.local];
+    const int self = plan_.frames[item.frame].items[item.local];
     frame.exit_fired[std::find(exits.begin(), exits.end(), self) - exits.begin()] = true;
   }
-  Frame* child = item.role == Role::kEnter ? &child_of(iteration, item.child_frame) : nullptr;
-  for (const OutEdge& edge : item.outs) {
+  Frame* child = item.role == FrameRole::kEnter ? &child_of(iteration, item.child_frame) : nullptr;
+  for (const FrameEdge& edge : item.outs) {
     Token token{.to = edge.to, .input = edge.input, .dead = dead};
-    if (edge.output != kControl) {
+    if (edge.output != kControlEdge) {
       token.value = edge.last ? std::move(outputs[edge.output]) : outputs[edge.output];
       token.dead = dead || is_dead(token.value);
     }
     switch (item.role) {
-      case Role::kEnter:
+      case FrameRole::kEnter:
         if (item.constant_enter) {
           child->invariants.push_back(token);
           for (Iteration& open : child->iterations) deliver(open, token);
@@ -576,15 +366,15 @@ void FrameExecution::propagate(Iteration& iteration, const ReadyItem& item, std:
           deliver(child->iterations.front(), std::move(token));
         }
         break;
-      case Role::kExit:
+      case FrameRole::kExit:
         deliver(*iteration.frame->parent, std::move(token));
         break;
-      case Role::kNextIteration:
+      case FrameRole::kNextIteration:
         if (!token.dead) to_next_iteration(iteration, std::move(token));
         break;
-      case Role::kPlain:
-      case Role::kSwitch:
-      case Role::kMerge:
+      case FrameRole::kPlain:
+      case FrameRole::kSwitch:
+      case FrameRole::kMerge:
         deliver(iteration, std::move(token));
         break;
     }
@@ -596,9 +386,9 @@ void FrameExecution::propagate(Iteration& iteration, const ReadyItem& item, std:
 }
 
 void FrameExecution::deliver(Iteration& iteration, Token token) {
-  const ReadyItem& item = plan_.items_[token.to];
-  if (item.role == Role::kMerge) return deliver_merge(iteration, item, std::move(token));
-  if (token.input == kControl) {
+  const FrameItem& item = plan_.items[token.to];
+  if (item.role == FrameRole::kMerge) return deliver_merge(iteration, item, std::move(token));
+  if (token.input == kControlEdge) {
     if (token.dead && !item.ignores_dead_control) ++iteration.dead[item.local];
   } else {
     if (token.dead) ++iteration.dead[item.local];
@@ -607,12 +397,12 @@ void FrameExecution::deliver(Iteration& iteration, Token token) {
   if (--iteration.pending[item.local] == 0) make_ready(iteration, token.to);
 }
 
-void FrameExecution::deliver_merge(Iteration& iteration, const ReadyItem& item, Token token) {
+void FrameExecution::deliver_merge(Iteration& iteration, const FrameItem& item, Token token) {
   const int local = item.local;
   const bool is_loop_merge = item.merge_backs > 0;
   const int expected = is_loop_merge && iteration.position.iteration > 0 ? item.merge_backs : item.merge_entries;
   const bool was_decided = iteration.taken[local] != 0 || iteration.dead[local] == expected;
-  if (token.input == kControl) {
+  if (token.input == kControlEdge) {
     --iteration.pending[local];
     if (was_decided && iteration.pending[local] == 0) make_ready(iteration, token.to);
     return;
@@ -637,7 +427,7 @@ Frame& FrameExecution::child_of(Iteration& iteration, int def) {
   std::unique_ptr<Frame>& child = iteration.children[def];
   if (!child) {
     child = std::make_unique<Frame>();
-    child->def = &plan_.frames_[def];
+    child->def = &plan_.frames[def];
     child->def_index = def;
     child->id = frame_id(iteration.position, child->def->name);
     child->parent = &iteration;
@@ -715,7 +505,7 @@ void FrameExecution::end_frame(Frame& frame) {
   Iteration& parent = *frame.parent;
   for (std::size_t e = 0; e < frame.def->exits.size(); ++e) {
     if (frame.exit_fired[e]) continue;
-    for (const OutEdge& edge : plan_.items_[frame.def->exits[e]].outs) {
+    for (const FrameEdge& edge : plan_.items[frame.def->exits[e]].outs) {
       deliver(parent, {.to = edge.to, .input = edge.input, .value = {}, .dead = true});
     }
   }
@@ -745,9 +535,9 @@ void FrameExecution::fail(const Status& status) {
 
 // REQUIRES: `iteration` is the only one of its frame so far.
 bool FrameExecution::became_ready(const Iteration& iteration, int index) const {
-  const ReadyItem& item = plan_.items_[index];
+  const FrameItem& item = plan_.items[index];
   if (iteration.pending[item.local] > 0) return false;
-  if (item.role != Role::kMerge) return true;
+  if (item.role != FrameRole::kMerge) return true;
   return iteration.taken[item.local] != 0 || iteration.dead[item.local] == item.merge_entries;
 }
 
@@ -760,7 +550,7 @@ Status FrameExecution::check_nothing_waits() const {
   const Node* last = nullptr;
   for (int index : root_->def->items) {
     if (became_ready(*iteration, index)) continue;
-    last = plan_.table_.items[index].node;
+    last = plan_.table.items[index].node;
     if (first == nullptr) first = last;
   }
   if (first != nullptr) {
@@ -801,7 +591,8 @@ void FrameExecution::finish() {
 }  // namespace
 
 Result<std::unique_ptr<Executable>> compile_frames(NodeTable table, const CompileOptions& options) {
-  return FrameExecutable::create(std::move(table), options.pool);
+  TUTTI_ASSIGN_OR_RETURN(FramePlan plan, FramePlan::create(std::move(table)));
+  return std::unique_ptr<Executable>(std::make_unique<FrameExecutable>(std::move(plan), options.pool));
 }
 
 }  // namespace tutti::internal
