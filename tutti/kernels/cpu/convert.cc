@@ -4,6 +4,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "tutti/core/with_dtype.h"
 #include "tutti/kernels/cpu/parallel.h"
 
 namespace tutti::cpu {
@@ -62,45 +63,6 @@ void convert_loop(const void* from, void* to, std::int64_t n) {
   for (std::int64_t i = 0; i < n; ++i) out[i] = convert_one<To>(in[i]);
 }
 
-// Calls fn with a value of dtype's C++ type; returns fn's default result for types that are not plain.
-template <typename Fn>
-ConvertFn with_plain(DType dtype, Fn fn) {
-  switch (dtype) {
-    case DType::kFloat:
-      return fn(float{});
-    case DType::kDouble:
-      return fn(double{});
-    case DType::kInt32:
-      return fn(std::int32_t{});
-    case DType::kUint8:
-      return fn(std::uint8_t{});
-    case DType::kInt16:
-      return fn(std::int16_t{});
-    case DType::kInt8:
-      return fn(std::int8_t{});
-    case DType::kComplex64:
-      return fn(std::complex<float>{});
-    case DType::kInt64:
-      return fn(std::int64_t{});
-    case DType::kBool:
-      return fn(bool{});
-    case DType::kBfloat16:
-      return fn(Bfloat16{});
-    case DType::kUint16:
-      return fn(std::uint16_t{});
-    case DType::kComplex128:
-      return fn(std::complex<double>{});
-    case DType::kHalf:
-      return fn(Half{});
-    case DType::kUint32:
-      return fn(std::uint32_t{});
-    case DType::kUint64:
-      return fn(std::uint64_t{});
-    default:
-      return nullptr;
-  }
-}
-
 class CastKernel : public Kernel {
  public:
   static Result<std::unique_ptr<Kernel>> create(const KernelInit& init) {
@@ -138,9 +100,12 @@ class CastKernel : public Kernel {
 }  // namespace
 
 ConvertFn find_convert(DType from, DType to) {
-  return with_plain(from, [to](auto in) {
-    return with_plain(to, [](auto out) -> ConvertFn { return &convert_loop<decltype(in), decltype(out)>; });
-  });
+  const auto none = []() -> ConvertFn { return nullptr; };
+  const auto convert_from = [&](auto in) {
+    return with_plain(
+        to, [](auto out) -> ConvertFn { return &convert_loop<decltype(in), decltype(out)>; }, none);
+  };
+  return with_plain(from, convert_from, none);
 }
 
 DType compute_dtype(DType dtype) {

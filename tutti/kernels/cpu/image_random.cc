@@ -4,43 +4,19 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <random>
 #include <vector>
 
-#include "tutti/core/mutex.h"
 #include "tutti/kernels/cpu/element.h"
 #include "tutti/kernels/cpu/philox.h"
+#include "tutti/kernels/cpu/random_fill.h"
 
 namespace tutti::cpu {
 namespace {
 
-// The words of one kernel's sequence, a stretch for each run.
-class RunWords {
- public:
-  explicit RunWords(const KernelInit& init) : generator_(seeded(init)) {}
-
-  PhiloxWords reserve(std::uint64_t words) {
-    MutexLock lock(mu_);
-    const Philox start = generator_;
-    generator_.skip((words + 3) / 4);
-    return PhiloxWords(start);
-  }
-
- private:
-  static Philox seeded(const KernelInit& init) {
-    auto seed = static_cast<std::uint64_t>(init.attr<std::int64_t>("seed"));
-    auto seed2 = static_cast<std::uint64_t>(init.attr<std::int64_t>("seed2"));
-    if (seed == 0 && seed2 == 0) {
-      std::random_device entropy;
-      seed = (std::uint64_t{entropy()} << 32) | entropy();
-      seed2 = (std::uint64_t{entropy()} << 32) | entropy();
-    }
-    return Philox(seed, seed2);
-  }
-
-  Mutex mu_;
-  Philox generator_ TUTTI_GUARDED_BY(mu_);
-};
+// As many words of the kernel's sequence, for one run.
+PhiloxWords reserve_words(SharedPhilox& generator, std::uint64_t words) {
+  return PhiloxWords(generator.reserve((words + 3) / 4));
+}
 
 std::int64_t below(PhiloxWords& words, std::int64_t limit) {
   return limit > 0 ? static_cast<std::int64_t>(words.next() % static_cast<std::uint64_t>(limit)) : 0;
@@ -55,7 +31,7 @@ float unit(PhiloxWords& words) {
 
 class RandomCrop : public Kernel {
  public:
-  explicit RandomCrop(const KernelInit& init) : words_(init) {}
+  explicit RandomCrop(const KernelInit& init) : generator_(init) {}
 
   Status compute(KernelContext& ctx) override {
     const Tensor& image = ctx.input(0);
@@ -70,7 +46,7 @@ class RandomCrop : public Kernel {
     }
     TUTTI_RETURN_IF_ERROR(check_side("width", image.dim(1), width));
     TUTTI_RETURN_IF_ERROR(check_side("height", image.dim(0), height));
-    PhiloxWords words = words_.reserve(2);
+    PhiloxWords words = reserve_words(generator_, 2);
     const std::int64_t left = image.dim(1) > width ? below(words, image.dim(1) - width + 1) : 0;
     const std::int64_t top = image.dim(0) > height ? below(words, image.dim(0) - height + 1) : 0;
     TUTTI_ASSIGN_OR_RETURN(Tensor * out, ctx.allocate_output(0, Shape{height, width, image.dim(2)}));
@@ -91,7 +67,7 @@ class RandomCrop : public Kernel {
                                target);
   }
 
-  RunWords words_;
+  SharedPhilox generator_;
 };
 
 struct Rectangle {
@@ -175,7 +151,7 @@ class CropSearch {
 class SampleDistortedBox : public Kernel {
  public:
   SampleDistortedBox(const KernelInit& init, const CropRules& rules)
-      : words_(init), rules_(rules), use_image_(init.attr<bool>("use_image_if_no_bounding_boxes")) {
+      : generator_(init), rules_(rules), use_image_(init.attr<bool>("use_image_if_no_bounding_boxes")) {
     if (const auto it = init.attrs.find("min_object_covered"); it != init.attrs.end())
       covered_ = *it->second.get<float>();
   }
@@ -239,7 +215,7 @@ class SampleDistortedBox : public Kernel {
 
   Rectangle sample(KernelContext& ctx, const std::vector<Rectangle>& objects, float covered, std::int64_t height,
                    std::int64_t width) {
-    PhiloxWords words = words_.reserve(4 * static_cast<std::uint64_t>(rules_.attempts));
+    PhiloxWords words = reserve_words(generator_, 4 * static_cast<std::uint64_t>(rules_.attempts));
     const CropSearch search(rules_, width, height);
     Rectangle found;
     for (std::int64_t i = 0; i < rules_.attempts && !ctx.cancellation().cancelled(); ++i) {
@@ -289,7 +265,7 @@ class SampleDistortedBox : public Kernel {
     return {};
   }
 
-  RunWords words_;
+  SharedPhilox generator_;
   const CropRules rules_;
   const bool use_image_;
   float covered_ = 0;

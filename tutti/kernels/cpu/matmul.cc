@@ -36,27 +36,34 @@ Result<GemmShape> product_shape(std::string_view op, const Shape& a, const Shape
   return shape;
 }
 
+// What the attributes of a product of two matrices say.
+struct ProductAttrs {
+  explicit ProductAttrs(const KernelInit& init)
+      : op(init.op), transpose_a(init.attr<bool>("transpose_a")), transpose_b(init.attr<bool>("transpose_b")) {}
+  Result<GemmShape> shape(const Tensor& a, const Tensor& b) const {
+    return product_shape(op, a.shape(), b.shape(), transpose_a, transpose_b);
+  }
+
+  const std::string op;
+  const bool transpose_a;
+  const bool transpose_b;
+};
+
 class MatMulKernel : public Kernel {
  public:
-  explicit MatMulKernel(const KernelInit& init)
-      : name_(init.op),
-        transpose_a_(init.attr<bool>("transpose_a")),
-        transpose_b_(init.attr<bool>("transpose_b")),
-        dtype_(init.input_types[0].dtype) {}
+  explicit MatMulKernel(const KernelInit& init) : attrs_(init), dtype_(init.input_types[0].dtype) {}
 
   Status compute(KernelContext& context) override {
     const Tensor& a = context.input(0);
     const Tensor& b = context.input(1);
-    TUTTI_ASSIGN_OR_RETURN(GemmShape shape, product_shape(name_, a.shape(), b.shape(), transpose_a_, transpose_b_));
+    TUTTI_ASSIGN_OR_RETURN(GemmShape shape, attrs_.shape(a, b));
     TUTTI_ASSIGN_OR_RETURN(Shape out_shape, Shape::create(std::array{shape.m, shape.n}));
     TUTTI_ASSIGN_OR_RETURN(Tensor * out, context.allocate_output(0, out_shape));
     return multiply(dtype_, shape, a.raw(), b.raw(), out->raw(), context.team(), context.allocator());
   }
 
  private:
-  const std::string name_;
-  const bool transpose_a_;
-  const bool transpose_b_;
+  const ProductAttrs attrs_;
   const DType dtype_;
 };
 
@@ -102,15 +109,12 @@ class FusedMatMulKernel : public Kernel {
 class MatMulAddKernel : public Kernel {
  public:
   explicit MatMulAddKernel(const KernelInit& init)
-      : name_(init.op),
-        transpose_a_(init.attr<bool>("transpose_a")),
-        transpose_b_(init.attr<bool>("transpose_b")),
-        add_(BinaryFunction::find(BinaryOp::kAdd, DType::kFloat)) {}
+      : attrs_(init), add_(BinaryFunction::find(BinaryOp::kAdd, DType::kFloat)) {}
 
   Status compute(KernelContext& context) override {
     const Tensor& a = context.input(0);
     const Tensor& b = context.input(1);
-    TUTTI_ASSIGN_OR_RETURN(GemmShape shape, product_shape(name_, a.shape(), b.shape(), transpose_a_, transpose_b_));
+    TUTTI_ASSIGN_OR_RETURN(GemmShape shape, attrs_.shape(a, b));
     TUTTI_ASSIGN_OR_RETURN(const Shape product, Shape::create(std::array{shape.m, shape.n}));
     const double work = static_cast<double>(shape.m) * static_cast<double>(shape.n) * static_cast<double>(shape.k);
     if (context.input(2).shape() != product || work < kPieceWork) return add_after(context, shape, product);
@@ -137,9 +141,7 @@ class MatMulAddKernel : public Kernel {
     return {};
   }
 
-  const std::string name_;
-  const bool transpose_a_;
-  const bool transpose_b_;
+  const ProductAttrs attrs_;
   const BinaryFunction add_;
 };
 

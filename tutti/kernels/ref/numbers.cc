@@ -2,45 +2,14 @@
 
 #include <type_traits>
 
+#include "tutti/core/with_dtype.h"
+
 namespace tutti::ref {
 namespace {
 
 template <typename Fn>
-void with_plain(DType dtype, Fn fn) {
-  switch (dtype) {
-    case DType::kFloat:
-      return fn(float{});
-    case DType::kDouble:
-      return fn(double{});
-    case DType::kInt32:
-      return fn(std::int32_t{});
-    case DType::kUint8:
-      return fn(std::uint8_t{});
-    case DType::kInt16:
-      return fn(std::int16_t{});
-    case DType::kInt8:
-      return fn(std::int8_t{});
-    case DType::kComplex64:
-      return fn(std::complex<float>{});
-    case DType::kInt64:
-      return fn(std::int64_t{});
-    case DType::kBool:
-      return fn(bool{});
-    case DType::kBfloat16:
-      return fn(Bfloat16{});
-    case DType::kUint16:
-      return fn(std::uint16_t{});
-    case DType::kComplex128:
-      return fn(std::complex<double>{});
-    case DType::kHalf:
-      return fn(Half{});
-    case DType::kUint32:
-      return fn(std::uint32_t{});
-    case DType::kUint64:
-      return fn(std::uint64_t{});
-    default:
-      TUTTI_CHECK(false, "no reference for ", dtype_name(dtype));
-  }
+void with_element(DType dtype, Fn fn) {
+  with_plain(dtype, fn, [dtype] { TUTTI_CHECK(false, "no reference for ", dtype_name(dtype)); });
 }
 
 template <typename T>
@@ -89,7 +58,7 @@ T narrow(W value) {
 template <typename W>
 std::vector<W> load(const Tensor& tensor) {
   std::vector<W> values;
-  with_plain(tensor.dtype(), [&](auto plain) {
+  with_element(tensor.dtype(), [&](auto plain) {
     for (auto value : tensor.flat<decltype(plain)>()) values.push_back(widen<W>(value));
   });
   return values;
@@ -98,7 +67,7 @@ std::vector<W> load(const Tensor& tensor) {
 template <typename W>
 Tensor store(DType dtype, const Shape& shape, const std::vector<W>& values) {
   Tensor tensor(dtype, shape);
-  with_plain(dtype, [&](auto plain) {
+  with_element(dtype, [&](auto plain) {
     using T = decltype(plain);
     for (std::size_t i = 0; i < values.size(); ++i) tensor.data<T>()[i] = narrow<T>(values[i]);
   });

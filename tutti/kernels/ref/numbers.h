@@ -3,6 +3,7 @@
 
 #include <complex>
 #include <cstdint>
+#include <type_traits>
 #include <vector>
 
 #include "tutti/core/tensor.h"
@@ -11,6 +12,14 @@ namespace tutti::ref {
 
 using Integer = __int128;
 using Complex = std::complex<double>;
+
+// Which of the wide types W is.
+template <typename W>
+inline constexpr bool kIsReal = std::is_same_v<W, double>;
+template <typename W>
+inline constexpr bool kIsInteger = std::is_same_v<W, Integer>;
+template <typename W>
+inline constexpr bool kIsComplexW = std::is_same_v<W, Complex>;
 
 // Calls fn with a value of the wide type for `dtype`: double, Integer or Complex. Bool counts as an integer.
 template <typename Fn>

@@ -10,17 +10,7 @@
 namespace tutti::ref {
 namespace {
 
-using Tensors = std::vector<Tensor>;
 using Index = std::int64_t;
-
-template <typename T>
-T attr_or(const AttrMap& attrs, std::string_view name, T otherwise) {
-  auto it = attrs.find(name);
-  if (it == attrs.end()) return otherwise;
-  const T* value = it->second.get<T>();
-  return value != nullptr ? *value : otherwise;
-}
-
 using List = std::vector<Index>;
 
 List integers(const Tensor& t) {
@@ -334,11 +324,6 @@ Result<Tensors> avg_pool_grad(const AttrMap& attrs, const Tensors& in) {
 
 // --- Normalisations. ---
 
-int channel_axis(const AttrMap& attrs, const Tensor& x) {
-  const std::string format = attr_or(attrs, "data_format", std::string("NHWC"));
-  return format == "NCHW" || format == "NCDHW" ? 1 : x.rank() - 1;
-}
-
 // Positions of each channel.
 std::vector<std::vector<std::size_t>> by_channel(const AttrMap& attrs, const Tensor& x) {
   const int axis = channel_axis(attrs, x);
@@ -456,7 +441,7 @@ ReferenceFn lrn(bool backward) {
 
 }  // namespace
 
-void add_window_references(std::map<std::string, ReferenceFn, std::less<>>& all) {
+void add_window_references(References& all) {
   for (bool depthwise : {false, true}) {
     const std::string op = depthwise ? "DepthwiseConv2dNative" : "Conv2D";
     all[op] = conv_reference(Wanted::kOutput, depthwise);

@@ -1,13 +1,10 @@
 // References of convolutions, pools and normalisations.
 #pragma once
 
-#include <map>
-#include <string>
-
-#include "tutti/kernels/ref/reference.h"
+#include "tutti/kernels/ref/family.h"
 
 namespace tutti::ref {
 
-void add_window_references(std::map<std::string, ReferenceFn, std::less<>>& all);
+void add_window_references(References& all);
 
 }  // namespace tutti::ref

@@ -3,6 +3,7 @@
 #include <memory>
 #include <utility>
 
+#include "tutti/core/with_dtype.h"
 #include "tutti/kernels/cpu/element.h"
 #include "tutti/kernels/cpu/number_types.h"
 
@@ -61,7 +62,7 @@ Status TensorArray::add_to(Place& place, const Tensor& value) {
   if (!place.value.unique()) {
     TUTTI_ASSIGN_OR_RETURN(place.value, place.value.clone());
   }
-  return cpu::with_number(
+  return with_number(
       value.dtype(),
       [&]<typename T>(T) -> Status {
         T* sum = place.value.data<T>();

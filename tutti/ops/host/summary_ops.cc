@@ -3,11 +3,11 @@
 #include <cmath>
 #include <vector>
 
+#include "tutti/core/with_dtype.h"
 #include "tutti/graph/shape_inference.h"
 #include "tutti/io/png.h"
 #include "tutti/io/summary.h"
 #include "tutti/io/wav.h"
-#include "tutti/kernels/cpu/number_types.h"
 #include "tutti/ops/host/image_bytes.h"
 #include "tutti/ops/op_table.h"
 
@@ -36,7 +36,7 @@ Status scalar_summary(KernelContext& ctx) {
     return invalid_argument("tags and values are not the same shape: ", tags.shape(), " != ", values.shape());
   }
   SummaryBuilder summary;
-  cpu::with_real(
+  with_real(
       values.dtype(),
       [&]<typename T>(T) {
         for (std::int64_t i = 0; i < tags.num_elements(); ++i) {
@@ -63,7 +63,7 @@ class HistogramSummary : public Kernel {
     const Tensor &tag = ctx.input(0), &values = ctx.input(1);
     TUTTI_RETURN_IF_ERROR(check_scalar(tag, "tags"));
     Histogram histogram;
-    TUTTI_RETURN_IF_ERROR(cpu::with_real(
+    TUTTI_RETURN_IF_ERROR(with_real(
         values.dtype(), [&]<typename T>(T) { return add_all<T>(values, histogram); }, [] { return Status(); }));
     SummaryBuilder summary;
     summary.add_histogram(tag.scalar<std::string>(), histogram);
