@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
+#include "tutti/transport/shm/internal/doorbell.h"
 #include "tutti/transport/shm/internal/event_loop.h"
 #include "tutti/transport/shm/internal/loans.h"
 
@@ -18,7 +19,7 @@ class MessageSenderTest : public ::testing::Test {
     peer_.reset(fds[1]);
     loans_ = std::make_shared<Loans>(socket_, pool_, std::weak_ptr<EventLoop>());
     const Ring ring = Ring::at(static_cast<std::byte*>(memory_->data()), kMinRingBytes, 0);
-    sender_ = std::make_unique<MessageSender>(RingWriter(ring), socket_->get(), *pool_, *loans_);
+    sender_ = std::make_unique<MessageSender>(RingWriter(ring), socket_->get(), bell_.get(), *pool_, *loans_);
   }
   Status reply(std::uint64_t id, const Payload& payload) {
     return sender_->send(MessageKind::kReply, id, {}, {}, payload);
@@ -42,6 +43,7 @@ class MessageSenderTest : public ::testing::Test {
   std::shared_ptr<SegmentPool> pool_ = std::make_shared<SegmentPool>(0);
   SharedSocket socket_;
   UniqueFd peer_;
+  UniqueFd bell_ = make_doorbell().value_or_throw();
   std::shared_ptr<Loans> loans_;
   std::unique_ptr<MessageSender> sender_;
 };

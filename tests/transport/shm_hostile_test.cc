@@ -9,11 +9,13 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <array>
 #include <chrono>
 #include <random>
 #include <thread>
 
 #include "call_support.h"
+#include "tutti/transport/shm/internal/doorbell.h"
 #include "tutti/transport/shm/internal/handshake.h"
 #include "tutti/transport/shm/internal/message.h"
 #include "tutti/transport/shm/internal/ring.h"
@@ -62,7 +64,7 @@ struct Attacker {
   void write_text(std::string_view text) { writer.write(std::as_bytes(std::span(text))); }
   void ring() {
     writer.publish();
-    shm::ring_bell(joined.socket.get());
+    shm::ring_doorbell(joined.peer_bell.get());
   }
 
   Joined joined;
@@ -185,7 +187,7 @@ TEST_F(ShmHostileTest, PositionsThatCannotBe) {
   for (const std::uint64_t position : {std::uint64_t{1} << 40, ~std::uint64_t{0}, std::uint64_t{(1 << 14) + 1}}) {
     Attacker ahead = attack();
     ahead.outgoing().control->tail.store(position);
-    shm::ring_bell(ahead.joined.socket.get());
+    shm::ring_doorbell(ahead.joined.peer_bell.get());
     expect_closed(ahead.joined.socket.get());
 
     // Seen when the victim wants to write its reply.
@@ -206,7 +208,7 @@ TEST_F(ShmHostileTest, ReferencesOutsideOfTheSegment) {
     Packet packet = Packet::make(Packet::kSegment);
     packet.id = 9;
     packet.bytes = 4096;
-    ASSERT_TRUE(shm::send_packet(attacker.joined.socket.get(), packet, file.get()).ok());
+    ASSERT_TRUE(shm::send_packet(attacker.joined.socket.get(), packet, std::array{file.get()}).ok());
     attacker.write(call_header(1, 5, 1, 0));
     attacker.write(PieceHeader{.segment = 9, .offset = offset, .bytes = bytes, .loan = 1});
     attacker.write_text("/echo");
@@ -222,7 +224,7 @@ TEST_F(ShmHostileTest, SegmentsThatCannotBeTrusted) {
     Packet packet = Packet::make(Packet::kSegment);
     packet.id = 9;
     packet.bytes = bytes;
-    for (int i = 0; i < times; ++i) (void)shm::send_packet(attacker.joined.socket.get(), packet, fd);
+    for (int i = 0; i < times; ++i) (void)shm::send_packet(attacker.joined.socket.get(), packet, std::array{fd});
     expect_closed(attacker.joined.socket.get());
   };
   const UniqueFd sealed = shm::make_memory_file("hostile", 4096).value_or_throw();
@@ -323,7 +325,7 @@ void share_something(Attacker& attacker, std::mt19937_64& random) {
   packet.id = random() % 3;
   packet.bytes = random() % 10 == 0 ? random() : 4096;
   if (random() % 10 == 0) packet.kind = static_cast<std::uint32_t>(random() % 10);
-  (void)shm::send_packet(attacker.joined.socket.get(), packet, file.get());
+  (void)shm::send_packet(attacker.joined.socket.get(), packet, std::array{file.get()});
 }
 
 TEST_F(ShmHostileTest, SeededNonsenseIntoAServer) {
@@ -420,8 +422,8 @@ TEST_F(ShmHostileTest, PeersThatNeverStopRingingDoNotKeepOthersOut) {
   std::atomic<bool> stop{false};
   std::vector<std::thread> floods;
   for (const Attacker& attacker : attackers) {
-    floods.emplace_back([&stop, bell = attacker.joined.socket.get()] {
-      while (!stop) shm::ring_bell(bell);
+    floods.emplace_back([&stop, bell = attacker.joined.peer_bell.get()] {
+      while (!stop) shm::ring_doorbell(bell);
     });
   }
   for (int i = 0; i < 100; ++i) EXPECT_TRUE(call(*channel_, "/echo").status.ok());
@@ -429,17 +431,21 @@ TEST_F(ShmHostileTest, PeersThatNeverStopRingingDoNotKeepOthersOut) {
   for (std::thread& flood : floods) flood.join();
 }
 
-// A segment is found behind all the bells that a socket holds, as are its bytes.
-TEST_F(ShmHostileTest, ASegmentBehindManyBells) {
+// A segment is found behind all the others that a socket holds, as are its bytes.
+TEST_F(ShmHostileTest, ASegmentBehindManyOthers) {
   Attacker attacker = attack();
-  const UniqueFd file = shm::make_memory_file("bells", 4096).value_or_throw();
-  for (int i = 0; i < 100; ++i) shm::ring_bell(attacker.joined.socket.get());
-  Packet packet = Packet::make(Packet::kSegment);
-  packet.id = 9;
-  packet.bytes = 4096;
-  while (!shm::send_packet(attacker.joined.socket.get(), packet, file.get()).ok()) std::this_thread::sleep_for(1ms);
+  const UniqueFd file = shm::make_memory_file("many", 4096).value_or_throw();
+  constexpr std::uint64_t kSegments = 100;
+  for (std::uint64_t id = 1; id <= kSegments; ++id) {
+    Packet packet = Packet::make(Packet::kSegment);
+    packet.id = id;
+    packet.bytes = 4096;
+    while (!shm::send_packet(attacker.joined.socket.get(), packet, std::array{file.get()}).ok()) {
+      std::this_thread::sleep_for(1ms);
+    }
+  }
   attacker.write(call_header(1, 5, 1, 0));
-  attacker.write(PieceHeader{.segment = 9, .offset = 0, .bytes = 4096, .loan = 1});
+  attacker.write(PieceHeader{.segment = kSegments, .offset = 0, .bytes = 4096, .loan = 1});
   attacker.write_text("/hold");
   attacker.ring();
   while (handler_.calls == 0) std::this_thread::sleep_for(1ms);

@@ -3,6 +3,8 @@
 #include <new>
 #include <utility>
 
+#include "tutti/transport/shm/internal/doorbell.h"
+
 namespace tutti::shm {
 namespace {
 
@@ -68,6 +70,10 @@ Result<std::shared_ptr<Connection>> Connection::open(Joined joined, const Connec
   std::shared_ptr<Connection> connection(
       new Connection(std::move(joined), services, number, std::move(on_lost), std::move(on_closed)));
   TUTTI_RETURN_IF_ERROR(services.loop->watch(connection->socket_->get(), connection));
+  if (Status status = services.loop->watch(connection->own_bell_.get(), connection); !status.ok()) {
+    services.loop->forget(connection->socket_->get());
+    return status;
+  }
   connection->pump_soon();  // says for the first time that we sleep
   return connection;
 }
@@ -80,10 +86,12 @@ Connection::Connection(Joined joined, const ConnectionServices& services, std::u
       description_(std::make_shared<const std::string>(str_cat("shm to ", printable(joined.peer_task)))),
       name_(str_cat("shm:", joined.peer.pid, "#", number)),
       socket_(std::make_shared<const UniqueFd>(std::move(joined.socket))),
+      own_bell_(std::move(joined.own_bell)),
+      peer_bell_(std::move(joined.peer_bell)),
       rings_(joined.rings),
       on_closed_(std::move(on_closed)),
       loans_(std::make_shared<Loans>(socket_, services_.pool, services_.loop)),
-      sender_(RingWriter(ring_to_peer(joined)), socket_->get(), *services_.pool, *loans_),
+      sender_(RingWriter(ring_to_peer(joined)), socket_->get(), peer_bell_.get(), *services_.pool, *loans_),
       peer_memory_(socket_->get()),
       ring_(ring_from_peer(joined)),
       reader_(*services_.message_memory, services_.message_bytes),
@@ -93,6 +101,7 @@ Connection::Connection(Joined joined, const ConnectionServices& services, std::u
 // Receiving.
 
 void Connection::ready(int fd) {
+  if (fd == own_bell_.get()) return pump();
   bool more = false;
   const Status status = peer_memory_.receive(more);
   if (more) services_.loop->post([self = shared_from_this(), fd] { self->ready(fd); });
@@ -132,7 +141,7 @@ void Connection::pump() {
 Status Connection::drain() {
   const auto progress = [this] {
     ring_.publish();
-    if (ring_.take_writer_waits()) ring_bell(socket_->get());
+    if (ring_.take_writer_waits()) ring_doorbell(peer_bell_.get());
   };
   const auto take_message = [this](Message message) { return take(std::move(message)); };
   for (int round = 0; round < kRoundsBeforeOthers; ++round) {
@@ -429,6 +438,7 @@ bool Connection::shut(const Status& why, Calls& calls, Servings& servings) {
     servings.swap(servings_);
   }
   services_.loop->forget(socket_->get());
+  services_.loop->forget(own_bell_.get());
   sender_.close();
   loans_->outlast_connection();
   if (on_closed_) on_closed_(this);

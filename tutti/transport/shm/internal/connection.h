@@ -94,6 +94,8 @@ class Connection : public Watched, public Polled, public std::enable_shared_from
   const std::shared_ptr<const std::string> description_;  // "shm to TASK"
   const std::string name_;                                // for the handler: "shm:PID#3"
   const SharedSocket socket_;
+  const UniqueFd own_bell_;
+  const UniqueFd peer_bell_;
   const std::shared_ptr<Mapping> rings_;
   const std::function<void(Connection*)> on_closed_;
 

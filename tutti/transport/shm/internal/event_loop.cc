@@ -1,14 +1,13 @@
 #include "tutti/transport/shm/internal/event_loop.h"
 
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <system_error>
 #include <utility>
 
 #include "tutti/core/thread_setup.h"
+#include "tutti/transport/shm/internal/doorbell.h"
 
 namespace tutti::shm {
 namespace {
@@ -23,18 +22,6 @@ thread_local const EventLoop* current_loop = nullptr;
 thread_local const EventLoop* dispatching_loop = nullptr;
 // What this thread, being somebody else's, waits for in help().
 thread_local const void* helping_waiter = nullptr;
-
-Result<UniqueFd> make_doorbell() {
-  UniqueFd fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!fd) return resource_exhausted(errno_text("eventfd"));
-  return fd;
-}
-
-void ring_doorbell(int fd) {
-  const std::uint64_t one = 1;
-  // Fails only when the counter is full; then it has been rung.
-  [[maybe_unused]] const auto written = ::write(fd, &one, sizeof one);
-}
 
 }  // namespace
 

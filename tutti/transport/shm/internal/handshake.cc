@@ -16,6 +16,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "tutti/transport/shm/internal/doorbell.h"
 #include "tutti/transport/shm/internal/ring.h"
 
 namespace tutti::shm {
@@ -94,12 +95,13 @@ Result<Received> wait_for_packet(int socket, int stop, Packet::Kind kind) {
   }
 }
 
-Status check_rings(const Received& welcome) {
+Status check_welcome(const Received& welcome) {
   const std::uint64_t ring_bytes = welcome.packet.bytes;
   if (ring_bytes < kMinRingBytes || ring_bytes > kMaxRingBytes || !std::has_single_bit(ring_bytes)) {
     return data_loss("rings of ", ring_bytes, " bytes");
   }
-  if (welcome.fds.size() != 1) return data_loss(welcome.fds.size(), " descriptors instead of 1");
+  if (welcome.fds.size() != 3) return data_loss(welcome.fds.size(), " descriptors instead of 3");
+  for (int bell : {1, 2}) TUTTI_RETURN_IF_ERROR(check_doorbell(welcome.fds[bell].get()));
   return check_memory_file(welcome.fds[0].get(), ring_file_bytes(ring_bytes));
 }
 
@@ -124,10 +126,12 @@ Result<Joined> join_on(UniqueFd socket, const Identity& identity, int stop) {
   proof.proof = make_proof(identity.secret, "connector", hello, challenge.packet);
   TUTTI_RETURN_IF_ERROR(send_packet(socket.get(), proof));
   TUTTI_ASSIGN_OR_RETURN(Received welcome, wait_for_packet(socket.get(), stop, Packet::kWelcome));
-  TUTTI_RETURN_IF_ERROR(check_rings(welcome));
+  TUTTI_RETURN_IF_ERROR(check_welcome(welcome));
   joined.ring_bytes = welcome.packet.bytes;
   TUTTI_ASSIGN_OR_RETURN(joined.rings, Mapping::map(welcome.fds[0].get(), ring_file_bytes(joined.ring_bytes),
                                                     Mapping::Access::kReadWrite));
+  joined.peer_bell = std::move(welcome.fds[1]);
+  joined.own_bell = std::move(welcome.fds[2]);
   joined.socket = std::move(socket);
   return joined;
 }
@@ -164,10 +168,6 @@ class Slots {
     Received received{.packet = {}, .fds = take_descriptors(messages_[i].msg_hdr)};
     const std::size_t size = messages_[i].msg_len;
     if (size == 0) return unavailable("the connection was closed");
-    if (size == 1 && received.fds.empty()) {
-      received.packet = Packet::make(Packet::kBell);
-      return received;
-    }
     const Packet& packet = packets_[i];
     if (size != sizeof(Packet) || (messages_[i].msg_hdr.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0 ||
         packet.magic != kMagic || packet.text_bytes > kMaxTaskBytes) {
@@ -179,7 +179,7 @@ class Slots {
 
  private:
   struct Control {
-    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> bytes;
+    alignas(cmsghdr) std::array<char, CMSG_SPACE(kMostDescriptors * sizeof(int))> bytes;
   };
   static std::vector<UniqueFd> take_descriptors(msghdr& message) {
     std::vector<UniqueFd> fds;
@@ -216,20 +216,21 @@ Packet Packet::make(Kind kind, std::string_view text) {
 
 std::string_view Packet::text_view() const { return {text.data(), std::min<std::size_t>(text_bytes, text.size())}; }
 
-Status send_packet(int socket, const Packet& packet, std::optional<int> fd) {
+Status send_packet(int socket, const Packet& packet, std::span<const int> fds) {
+  TUTTI_CHECK(fds.size() <= kMostDescriptors, fds.size(), " descriptors with a packet");
   iovec data{.iov_base = const_cast<Packet*>(&packet), .iov_len = sizeof packet};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(kMostDescriptors * sizeof(int))> control{};
   msghdr message{};
   message.msg_iov = &data;
   message.msg_iovlen = 1;
-  if (fd) {
+  if (!fds.empty()) {
     message.msg_control = control.data();
-    message.msg_controllen = control.size();
+    message.msg_controllen = CMSG_SPACE(fds.size_bytes());
     cmsghdr* header = CMSG_FIRSTHDR(&message);
     header->cmsg_level = SOL_SOCKET;
     header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(sizeof(int));
-    std::memcpy(CMSG_DATA(header), &*fd, sizeof(int));
+    header->cmsg_len = CMSG_LEN(fds.size_bytes());
+    std::memcpy(CMSG_DATA(header), fds.data(), fds.size_bytes());
   }
   while (::sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
     if (errno != EINTR) return unavailable(errno_text("unix socket"));
@@ -245,8 +246,6 @@ std::string make_ticket(const std::string& key, std::string_view task) {
 std::string with_ticket(const std::string& secret, const std::string& ticket) {
   return ticket.empty() ? secret : str_cat(secret.size(), ":", secret, ticket);
 }
-
-void ring_bell(int socket) { (void)::send(socket, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT); }
 
 Result<std::optional<Received>> receive_packet(int socket) {
   Slots<1> slots;
@@ -265,7 +264,7 @@ Batch receive_packets(int socket) {
   for (std::size_t i = 0; i < *count; ++i) {
     Result<Received> received = slots.take(i);  // also those after the end: their descriptors are to be closed
     batch.end.update(received.ok() ? Status() : received.status());
-    if (batch.end.ok() && received->packet.kind != Packet::kBell) batch.packets.push_back(*std::move(received));
+    if (batch.end.ok()) batch.packets.push_back(*std::move(received));
   }
   return batch;
 }
@@ -338,7 +337,10 @@ Result<Joined> Acceptance::finish() {
   TUTTI_ASSIGN_OR_RETURN(joined.rings, Mapping::map(file.get(), bytes, Mapping::Access::kReadWrite));
   Packet welcome = Packet::make(Packet::kWelcome);
   welcome.bytes = ring_bytes_;
-  TUTTI_RETURN_IF_ERROR(send_packet(socket_.get(), welcome, file.get()));
+  TUTTI_ASSIGN_OR_RETURN(joined.own_bell, make_doorbell());
+  TUTTI_ASSIGN_OR_RETURN(joined.peer_bell, make_doorbell());
+  const std::array<int, 3> shared = {file.get(), joined.own_bell.get(), joined.peer_bell.get()};
+  TUTTI_RETURN_IF_ERROR(send_packet(socket_.get(), welcome, shared));
   joined.socket = std::move(socket_);
   return joined;
 }

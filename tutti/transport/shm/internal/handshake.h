@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,7 +16,7 @@
 
 namespace tutti::shm {
 
-inline constexpr std::uint32_t kProtocolVersion = 2;
+inline constexpr std::uint32_t kProtocolVersion = 3;
 inline constexpr std::size_t kMaxTaskBytes = 512;
 
 // Everything that crosses the socket is one of these, whole. Fields that a kind does not use are 0.
@@ -24,10 +25,10 @@ struct Packet {
     kHello = 1,      // nonce, text: the task that connects
     kChallenge = 2,  // nonce, proof, text: the task that listens
     kProof = 3,      // proof
-    kWelcome = 4,    // bytes: of a ring. Descriptor: the memory file of the rings
+    kWelcome = 4,    // bytes: of a ring. Descriptors: the memory file of the rings, the doorbells of who listens and of
+                     // who connects
     kRefusal = 5,    // code, text
     kSegment = 6,    // id, bytes. Descriptor: the memory file
-    kBell = 7,       // a wake-up; crosses as a single byte
   };
   std::array<char, 8> magic;
   std::uint32_t version;
@@ -50,14 +51,14 @@ struct Received {
   std::vector<UniqueFd> fds;
 };
 
+// With a packet.
+inline constexpr std::size_t kMostDescriptors = 3;
 // kUnavailable when the socket is full or gone. Never waits.
-Status send_packet(int socket, const Packet& packet, std::optional<int> fd = std::nullopt);
-// Wakes the peer. A socket that is full wakes it anyway. Never waits, whatever the peer has done to the socket.
-void ring_bell(int socket);
+Status send_packet(int socket, const Packet& packet, std::span<const int> fds = {});
 // Nothing: none there. kUnavailable: closed. kDataLoss: not a packet of ours. Never waits.
 Result<std::optional<Received>> receive_packet(int socket);
 
-// What one look at the socket has found. Bells have done their work and are left out.
+// What one look at the socket has found.
 struct Batch {
   std::vector<Received> packets;
   bool more = false;  // there may be more to take
@@ -81,6 +82,8 @@ Result<PeerProcess> check_peer_user(int socket);
 // What both have at the end.
 struct Joined {
   UniqueFd socket;
+  UniqueFd own_bell;   // rung by the peer
+  UniqueFd peer_bell;  // wakes the peer
   std::string peer_task;
   PeerProcess peer;
   std::shared_ptr<Mapping> rings;

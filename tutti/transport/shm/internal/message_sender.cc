@@ -1,9 +1,11 @@
 #include "tutti/transport/shm/internal/message_sender.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <utility>
 
+#include "tutti/transport/shm/internal/doorbell.h"
 #include "tutti/transport/shm/internal/handshake.h"
 
 namespace tutti::shm {
@@ -101,8 +103,8 @@ class MessageSender::Packer {
   bool last_is_small_ = false;
 };
 
-MessageSender::MessageSender(RingWriter ring, int socket, SegmentPool& pool, Loans& loans)
-    : socket_(socket), pool_(pool), loans_(loans), ring_(ring) {}
+MessageSender::MessageSender(RingWriter ring, int socket, int bell, SegmentPool& pool, Loans& loans)
+    : socket_(socket), bell_(bell), pool_(pool), loans_(loans), ring_(ring) {}
 
 Status MessageSender::send(MessageKind kind, std::uint64_t id, const Status& status, std::string_view text,
                            const Payload& payload) {
@@ -139,7 +141,7 @@ void MessageSender::ring() {
     MutexLock lock(mu_);
     if (closed_ || std::exchange(unrung_, 0) == 0 || !ring_.take_reader_sleeps()) return;
   }
-  ring_bell(socket_);
+  ring_doorbell(bell_);
 }
 
 // Small messages about what the peer already has are let in up to twice the number: each is owed for a call or a loan.
@@ -164,7 +166,7 @@ Status MessageSender::enqueue(OutMessage& message, Kind kind) {
       status = write_queue(finished, wake);
     }
   }
-  if (wake) ring_bell(socket_);
+  if (wake) ring_doorbell(bell_);
   take_back(message);  // unless it is in the queue now
   return status;
 }
@@ -182,7 +184,7 @@ Status MessageSender::flush() {
     unrung_ = kMostUnrung;
     status = write_queue(finished, wake);
   }
-  if (wake) ring_bell(socket_);
+  if (wake) ring_doorbell(bell_);
   return status;
 }
 
@@ -253,7 +255,7 @@ bool MessageSender::announce(const Segment& segment) {
   packet.id = segment.id;
   packet.bytes = segment.mapping->bytes();
   // Before any reference to it is in the ring, so the peer finds it. When the socket is full, bytes are copied.
-  if (!send_packet(socket_, packet, segment.fd.get()).ok()) return false;
+  if (!send_packet(socket_, packet, std::array{segment.fd.get()}).ok()) return false;
   announced_.insert(segment.id);
   return true;
 }
@@ -279,7 +281,7 @@ void MessageSender::close() {
     queued_bytes_ = 0;
     ring_.close();
   }
-  ring_bell(socket_);
+  ring_doorbell(bell_);
   for (const OutMessage& message : queue) {
     if (message.part == 0 && message.offset == 0) take_back(message);
   }

@@ -29,8 +29,8 @@ class MessageSender {
   static constexpr std::size_t kMaxQueuedBytes = std::size_t{1} << 30;
   static constexpr std::size_t kMaxQueuedMessages = std::size_t{1} << 16;
 
-  // `socket`, `pool` and `loans` outlive it.
-  MessageSender(RingWriter ring, int socket, SegmentPool& pool, Loans& loans);
+  // `socket`, `bell`, which wakes the peer, `pool` and `loans` outlive it.
+  MessageSender(RingWriter ring, int socket, int bell, SegmentPool& pool, Loans& loans);
 
   // kResourceExhausted: too much is queued, nothing was sent. Other errors: the connection is lost.
   Status send(MessageKind kind, std::uint64_t id, const Status& status, std::string_view text, const Payload& payload);
@@ -75,6 +75,7 @@ class MessageSender {
   bool write_message(OutMessage& message) TUTTI_REQUIRES(mu_);
 
   const int socket_;
+  const int bell_;
   SegmentPool& pool_;
   Loans& loans_;
 
