@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <limits>
 
 #include "tests/support/graph_eval.h"
+#include "tests/support/kernel_runner.h"
 #include "tutti/ops/array.h"
 #include "tutti/ops/builders.h"
 #include "tutti/ops/math.h"
@@ -115,6 +117,59 @@ TEST(MathOps, LargeTensors) {
   for (std::int64_t i = 0; i < n; ++i) x.data<float>()[i] = static_cast<float>(i % 1000);
   const Tensor sum = evaluate_one("AddV2", {x, Tensor::scalar(1.0f)});
   for (std::int64_t i = 0; i < n; ++i) ASSERT_EQ(sum.data<float>()[i], static_cast<float>(i % 1000 + 1));
+}
+
+// The results of threads beside plain loops: of one long row, of few, of many, and of whole rows that are chosen.
+TEST(MathOps, LargeSelects) {
+  const std::int64_t rows = 3, columns = 70'001, n = rows * columns;
+  Tensor mask(DType::kBool, {rows, columns}), yes(DType::kFloat, {rows, columns}), no(DType::kFloat, {rows, columns});
+  for (std::int64_t i = 0; i < n; ++i) {
+    mask.data<bool>()[i] = i % 7 < 3;
+    yes.data<float>()[i] = static_cast<float>(i);
+    no.data<float>()[i] = static_cast<float>(-i - 1);
+  }
+  const Tensor one_mask = mask.slice(0, 1).reshaped({columns}), one_yes = yes.slice(0, 1).reshaped({columns});
+  const Tensor by_row = Tensor::vector<bool>({true, false, true});
+  for (int threads : {1, 3}) {
+    Team team(threads);
+    testing::KernelRunner runner;
+    runner.step().team = &team;
+    const auto check = [&](const char* op, const Tensor& condition, const Tensor& then,
+                           const std::function<bool(std::int64_t, std::int64_t)>& chooses) {
+      const auto run = runner.run(str_cat(op, condition.shape(), then.shape()), op, {},
+                                  {testing::value_of(condition), testing::value_of(then), testing::value_of(no)});
+      ASSERT_TRUE(run->status().ok()) << run->status().to_string();
+      const Tensor& out = run->tensor();
+      ASSERT_EQ(out.shape(), no.shape());
+      std::int64_t wrong = 0;
+      for (std::int64_t i = 0; i < n; ++i) {
+        const std::int64_t column = i % columns;
+        const float chosen = then.data<float>()[then.rank() == 1 ? column : i];
+        wrong += out.data<float>()[i] != (chooses(i / columns, column) ? chosen : no.data<float>()[i]);
+      }
+      EXPECT_EQ(wrong, 0) << str_cat(op, " of ", condition.shape(), " and ", then.shape());
+    };
+    const auto by_mask = [&](std::int64_t row, std::int64_t column) { return (row * columns + column) % 7 < 3; };
+    check("SelectV2", mask, yes, by_mask);
+    check("Select", mask, yes, by_mask);
+    check("SelectV2", mask, one_yes, by_mask);
+    check("SelectV2", one_mask, yes, [](std::int64_t, std::int64_t column) { return column % 7 < 3; });
+    check("SelectV2", by_row.reshaped({rows, 1}), yes, [](std::int64_t row, std::int64_t) { return row != 1; });
+    check("Select", by_row, yes, [](std::int64_t row, std::int64_t) { return row != 1; });
+    check("SelectV2", Tensor::scalar(true), one_yes, [](std::int64_t, std::int64_t) { return true; });
+  }
+}
+
+TEST(MathOps, WhatOneConditionChoosesIsNotCopied) {
+  testing::KernelRunner runner;
+  const Tensor yes = Tensor::vector<float>({1, 2}), no = Tensor::vector<float>({3, 4});
+  for (bool condition : {true, false}) {
+    const auto run =
+        runner.run("select", "SelectV2", {},
+                   {testing::value_of(Tensor::scalar(condition)), testing::value_of(yes), testing::value_of(no)});
+    ASSERT_TRUE(run->status().ok()) << run->status().to_string();
+    EXPECT_EQ(run->tensor().buffer(), (condition ? yes : no).buffer());
+  }
 }
 
 TEST(MathBuilders, ReadLikeArithmetic) {

@@ -50,6 +50,22 @@ void check(const Shape& a, const Shape& b) {
     });
   }
   EXPECT_EQ(visited, out->num_elements());
+  // Cut anywhere, also inside of rows.
+  for (std::int64_t cut = 0; cut <= out->num_elements(); ++cut) {
+    visited = 0;
+    for (const auto& [begin, end] : {std::pair{std::int64_t{0}, cut}, std::pair{cut, out->num_elements()}}) {
+      walk.for_elements(begin, end, [&](std::int64_t to, const std::array<std::int64_t, 2>& from, std::int64_t count) {
+        ASSERT_LE(count, walk.row_size());
+        for (std::int64_t i = 0; i < count; ++i, ++visited) {
+          ASSERT_EQ(to + i, visited);
+          for (int o = 0; o < 2; ++o) {
+            EXPECT_EQ(from[o] + i * walk.row_step()[o], want[visited][o]) << visited;
+          }
+        }
+      });
+      ASSERT_EQ(visited, end);
+    }
+  }
 }
 
 TEST(Broadcast, VisitsEveryElementOnceInOrder) {

@@ -1,6 +1,7 @@
 // Walking several operands that are broadcast against each other (NumPy's rule).
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 
@@ -42,6 +43,20 @@ class Broadcast {
         index[l] = 0;
       }
     }
+  }
+
+  // Calls fn(out_offset, offsets, count) for elements [begin, end) of the result, a row or a part of one at a time: so
+  // that a loop can be cut also where the rows are few and long.
+  template <typename Fn>
+  void for_elements(std::int64_t begin, std::int64_t end, const Fn& fn) const {
+    if (begin >= end) return;
+    for_rows(begin / row_size_, (end + row_size_ - 1) / row_size_,
+             [&](std::int64_t row, const std::array<std::int64_t, N>& offset) {
+               const std::int64_t first = std::max(row, begin);
+               std::array<std::int64_t, N> from = offset;
+               for (int o = 0; o < N; ++o) from[o] += (first - row) * row_step_[o];
+               fn(first, from, std::min(row + row_size_, end) - first);
+             });
   }
 
  private:

@@ -197,11 +197,10 @@ class BinaryKernel : public Kernel {
     TUTTI_ASSIGN_OR_RETURN(Tensor * out, output_for(context, *shape));
     const Broadcast<2> walk(*shape, {&a.shape(), &b.shape()});
     const std::int64_t size = function_.in_size();
-    const std::int64_t grain = std::max<std::int64_t>(1, kElementGrain / std::max<std::int64_t>(1, walk.row_size()));
-    parallel_for(context.team(), walk.rows(), grain, [&](std::int64_t begin, std::int64_t end) {
-      walk.for_rows(begin, end, [&](std::int64_t to, const std::array<std::int64_t, 2>& from) {
+    parallel_for(context.team(), shape->num_elements(), kElementGrain, [&](std::int64_t begin, std::int64_t end) {
+      walk.for_elements(begin, end, [&](std::int64_t to, const std::array<std::int64_t, 2>& from, std::int64_t count) {
         function_(at(a.raw(), from[0] * size), at(b.raw(), from[1] * size), at(out->raw(), to * function_.out_size()),
-                  walk.row_size(), walk.row_step()[0], walk.row_step()[1], param_);
+                  count, walk.row_step()[0], walk.row_step()[1], param_);
       });
     });
     return {};

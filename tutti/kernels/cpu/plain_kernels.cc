@@ -56,20 +56,11 @@ class PlainBinaryKernel : public Kernel {
       loop_.loop(bytes_at(a.raw(), at_a, loop_.in), bytes_at(b.raw(), at_b, loop_.in),
                  bytes_at(wide.raw(), to, loop_.out), count, walk.row_step()[0], walk.row_step()[1], 0);
     };
-    if (walk.rows() == 1) {
-      const auto [a_step, b_step] = walk.row_step();
-      parallel_for(ctx.team(), walk.row_size(), kPlainGrain,
-                   [&, a_by = a_step, b_by = b_step](std::int64_t begin, std::int64_t end) {
-                     run(begin * a_by, begin * b_by, begin, end - begin);
-                   });
-    } else {
-      const std::int64_t grain = std::max<std::int64_t>(1, kPlainGrain / std::max<std::int64_t>(1, walk.row_size()));
-      parallel_for(ctx.team(), walk.rows(), grain, [&](std::int64_t begin, std::int64_t end) {
-        walk.for_rows(begin, end, [&](std::int64_t to, const std::array<std::int64_t, 2>& from) {
-          run(from[0], from[1], to, walk.row_size());
-        });
+    parallel_for(ctx.team(), shape->num_elements(), kPlainGrain, [&](std::int64_t begin, std::int64_t end) {
+      walk.for_elements(begin, end, [&](std::int64_t to, const std::array<std::int64_t, 2>& from, std::int64_t count) {
+        run(from[0], from[1], to, count);
       });
-    }
+    });
     narrow_into(wide, *out);
     return {};
   }

@@ -20,10 +20,13 @@ Status select_rows(KernelContext& context, std::int64_t rows, std::int64_t count
   const Tensor& no = context.input(2);
   TUTTI_ASSIGN_OR_RETURN(Tensor * out, context.allocate_output(0, yes.shape()));
   const DType dtype = yes.dtype();
-  for (std::int64_t i = 0; i < rows; ++i) {
-    const Tensor& from = condition[i] ? yes : no;
-    copy_elements(dtype, at_element(dtype, out->raw(), i * count), at_element(dtype, from.raw(), i * count), count);
-  }
+  const std::int64_t grain = std::max<std::int64_t>(1, kElementGrain / std::max<std::int64_t>(1, count));
+  parallel_for(context.team(), rows, grain, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const Tensor& from = condition[i] ? yes : no;
+      copy_elements(dtype, at_element(dtype, out->raw(), i * count), at_element(dtype, from.raw(), i * count), count);
+    }
+  });
   return {};
 }
 
@@ -48,14 +51,14 @@ void select_elements(const Broadcast<3>& walk, const KernelContext& context, Ten
   const E* no = static_cast<const E*>(context.input(2).raw());
   E* to = static_cast<E*>(out.raw());
   const auto [c_step, yes_step, no_step] = walk.row_step();
-  const std::int64_t grain = std::max<std::int64_t>(1, kElementGrain / std::max<std::int64_t>(1, walk.row_size()));
-  parallel_for(context.team(), walk.rows(), grain,
+  parallel_for(context.team(), out.num_elements(), kElementGrain,
                [&, c = c_step, y = yes_step, n = no_step](std::int64_t begin, std::int64_t end) {
-                 walk.for_rows(begin, end, [&](std::int64_t at, const std::array<std::int64_t, 3>& from) {
-                   for (std::int64_t i = 0; i < walk.row_size(); ++i) {
-                     to[at + i] = condition[from[0] + i * c] ? yes[from[1] + i * y] : no[from[2] + i * n];
-                   }
-                 });
+                 walk.for_elements(
+                     begin, end, [&](std::int64_t at, const std::array<std::int64_t, 3>& from, std::int64_t count) {
+                       for (std::int64_t i = 0; i < count; ++i) {
+                         to[at + i] = condition[from[0] + i * c] ? yes[from[1] + i * y] : no[from[2] + i * n];
+                       }
+                     });
                });
 }
 
@@ -142,8 +145,16 @@ Status select(KernelContext& context) {
 
 Status select_v2(KernelContext& context) {
   TUTTI_ASSIGN_OR_RETURN(Shape shape, common_shape(context));
+  const Tensor& condition = context.input(0);
+  if (condition.num_elements() == 1) {
+    const Tensor& chosen = context.input(condition.scalar<bool>() ? 1 : 2);
+    if (chosen.shape() == shape) {
+      context.set_output(0, chosen);
+      return {};
+    }
+  }
   TUTTI_ASSIGN_OR_RETURN(Tensor * out, context.allocate_output(0, shape));
-  const Broadcast<3> walk(shape, {&context.input(0).shape(), &context.input(1).shape(), &context.input(2).shape()});
+  const Broadcast<3> walk(shape, {&condition.shape(), &context.input(1).shape(), &context.input(2).shape()});
   with_element(out->dtype(), [&](auto element) { select_elements<decltype(element)>(walk, context, *out); });
   return {};
 }
