@@ -72,6 +72,39 @@ TEST_F(ListOps, ItemsAndZeros) {
   expect_is(get("TensorListLength", {}, {resized}), i32(5));
 }
 
+// So a loop that sets one item after another takes time in proportion to the items.
+TEST_F(ListOps, AListThatNobodyElseHoldsIsTakenOver) {
+  runner_.give_up_inputs();
+  const auto object_of = [](const Tensor& list) { return list.scalar<Variant>().object().get(); };
+  const auto set_item = [&](Tensor list, float value, bool resize = false, std::int32_t index = 0) {
+    std::vector<Value> inputs;
+    inputs.push_back(value_of(std::move(list)));
+    inputs.push_back(value_of(i32(index)));
+    inputs.push_back(value_of(f32({value})));
+    const auto done = runner_.run(resize ? "grow" : "set", "TensorListSetItem",
+                                  {{"resize_if_index_out_of_bounds", resize}}, std::move(inputs));
+    EXPECT_TRUE(done->status().ok()) << done->status().to_string();
+    return done->tensor();
+  };
+  Tensor list = list_of(Tensor::of<float>({2, 1}, {1, 2}));
+  const VariantObject* const place = object_of(list);
+  list = set_item(std::move(list), 3);
+  EXPECT_EQ(object_of(list), place);
+  expect_is(stack(list), Tensor::of<float>({2, 1}, {3, 2}));
+
+  // Held as a tensor, as an object in another tensor, and by its items.
+  const Tensor changed = set_item(list, 4);
+  expect_is(stack(changed), Tensor::of<float>({2, 1}, {4, 2}));
+  expect_is(stack(list), Tensor::of<float>({2, 1}, {3, 2}));
+  expect_is(stack(set_item(Tensor::scalar(list.scalar<Variant>()), 5)), Tensor::of<float>({2, 1}, {5, 2}));
+  expect_is(stack(list), Tensor::of<float>({2, 1}, {3, 2}));
+  const Tensor longer = get("TensorListPushBack", {}, {list, f32({7})});
+  expect_is(stack(set_item(list, 6, true, 2)), Tensor::of<float>({3, 1}, {3, 2, 6}));
+  expect_is(stack(list), Tensor::of<float>({2, 1}, {3, 2}));
+  expect_is(stack(set_item(std::move(list), 8)), Tensor::of<float>({2, 1}, {8, 2}));
+  expect_is(stack(longer), Tensor::of<float>({3, 1}, {3, 2, 7}));
+}
+
 TEST_F(ListOps, StackAndFromTensorAreInverse) {
   const Tensor rows = Tensor::of<float>({3, 2}, {1, 2, 3, 4, 5, 6});
   expect_is(stack(list_of(rows)), rows);

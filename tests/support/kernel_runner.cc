@@ -92,7 +92,7 @@ std::unique_ptr<KernelRun> KernelRunner::start(const std::string& node, const st
       inputs[i].tensor = variable ? variable->read() : Tensor();
     }
     run->index_.push_back(static_cast<std::uint32_t>(i));
-    run->last_use_.push_back(0);
+    run->last_use_.push_back(last_use_);
   }
   run->slots_ = std::move(inputs);
   run->outputs_.resize(output_types.size());

@@ -63,6 +63,8 @@ class KernelRunner {
   TestStep& step() { return *step_; }
   // The next runs belong to another step.
   void new_step();
+  // The next kernels are told that nobody reads their inputs after them.
+  void give_up_inputs() { last_use_ = 1; }
   ResourceStore& resources() { return *resources_; }
 
  private:
@@ -71,6 +73,7 @@ class KernelRunner {
   std::vector<std::unique_ptr<TestStep>> old_steps_;
   std::unique_ptr<TestStep> step_;
   std::map<std::string, std::unique_ptr<Kernel>> kernels_;
+  std::uint8_t last_use_ = 0;
 };
 
 inline Value value_of(Tensor tensor) { return {std::move(tensor), nullptr}; }

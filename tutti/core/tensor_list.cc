@@ -79,19 +79,36 @@ std::shared_ptr<const TensorList> TensorList::with_popped() const {
   return std::shared_ptr<const TensorList>(new TensorList(*this, items_, size_ - 1, depth()));
 }
 
-std::shared_ptr<const TensorList> TensorList::with_item(std::int64_t i, Tensor item) const {
-  const int deepest = std::max(depth(), 1 + variant_depth(item));
-  auto fresh = std::make_shared<Items>();
-  {
-    MutexLock lock(fresh->mu);
-    fresh->tensors = items();
-    fresh->tensors[i] = std::move(item);
+std::shared_ptr<const TensorList> TensorList::with_item(std::shared_ptr<const TensorList> list, std::int64_t i,
+                                                        Tensor item) {
+  const int deepest = std::max(list->depth(), 1 + variant_depth(item));
+  // Nobody can become a holder meanwhile (an item that holds this list counts as one), and what former holders read
+  // they read under the items' lock.
+  std::shared_ptr<Items> items;
+  if (list.use_count() == 1 && list->items_.use_count() == 1) {
+    items = list->items_;
+  } else {
+    items = std::make_shared<Items>();
+    MutexLock lock(items->mu);
+    items->tensors = list->items();
   }
-  return std::shared_ptr<const TensorList>(new TensorList(*this, std::move(fresh), size_, deepest));
+  {
+    MutexLock lock(items->mu);
+    std::swap(items->tensors[i], item);  // what was there may be large to destroy: not under the lock
+  }
+  if (deepest == list->depth() && items == list->items_) return list;
+  return std::shared_ptr<const TensorList>(new TensorList(*list, std::move(items), list->size_, deepest));
 }
 
 std::shared_ptr<const TensorList> TensorList::resized(std::int64_t size) const {
   if (size <= size_) return std::shared_ptr<const TensorList>(new TensorList(*this, items_, size, depth()));
+  {
+    MutexLock lock(items_->mu);
+    if (static_cast<std::int64_t>(items_->tensors.size()) == size_) {
+      items_->tensors.resize(size);
+      return std::shared_ptr<const TensorList>(new TensorList(*this, items_, size, depth()));
+    }
+  }
   auto fresh = std::make_shared<Items>();
   {
     MutexLock lock(fresh->mu);

@@ -20,7 +20,8 @@ int depth_with(const std::vector<Tensor>& held);
 
 // Immutable: a change gives a new list. Lists share their items: appending to the longest of those that share
 // writes behind what the others see and so takes constant time, unless the item is deeper than all before it;
-// everything else that changes items copies the list of tensors (never their elements). Thread-safe.
+// everything else that changes items copies the list of tensors (never their elements), unless nobody else sees them.
+// Thread-safe.
 class TensorList : public VariantObject {
  public:
   // `max_items` below 0: no limit.
@@ -40,8 +41,10 @@ class TensorList : public VariantObject {
   std::shared_ptr<const TensorList> with_pushed(Tensor item) const;
   // Without the last item. REQUIRES: size() > 0.
   std::shared_ptr<const TensorList> with_popped() const;
-  // REQUIRES: 0 <= i < size().
-  std::shared_ptr<const TensorList> with_item(std::int64_t i, Tensor item) const;
+  // Takes `list` over: when it is held nowhere else, and shares its items with no other, nothing is copied.
+  // REQUIRES: 0 <= i < list->size().
+  static std::shared_ptr<const TensorList> with_item(std::shared_ptr<const TensorList> list, std::int64_t i,
+                                                     Tensor item);
   std::shared_ptr<const TensorList> resized(std::int64_t size) const;
 
   // What every item's shape agrees with; kInvalidArgument when they contradict each other.

@@ -250,6 +250,13 @@ class TensorListGetItem : public ListKernel {
   }
 };
 
+// The list in input `in`, which is known to hold one. It is taken out of the input where nobody else needs that.
+std::shared_ptr<const TensorList> take_list(KernelContext& ctx, int in) {
+  std::shared_ptr<const VariantObject> object = ctx.input(in).scalar<Variant>().object();
+  if (Tensor* forwarded = ctx.forward(in, 0, ctx.input(in).shape())) *forwarded->data<Variant>() = Variant();
+  return std::dynamic_pointer_cast<const TensorList>(std::move(object));
+}
+
 class TensorListSetItem : public ListKernel {
  public:
   explicit TensorListSetItem(const KernelInit& init)
@@ -258,20 +265,19 @@ class TensorListSetItem : public ListKernel {
     TUTTI_ASSIGN_OR_RETURN(const TensorList* list, input_list(ctx, 0, dtype_));
     TUTTI_ASSIGN_OR_RETURN(const std::int64_t index, read_integer(ctx.input(1), "index"));
     const Tensor& item = ctx.input(2);
-    std::shared_ptr<const TensorList> longer;
-    if (resize_ && index >= list->size()) {
+    const bool grows = resize_ && index >= list->size();
+    if (grows) {
       TUTTI_RETURN_IF_ERROR(check_list_size(index + 1));
-      longer = list->resized(index + 1);
-      list = longer.get();
-    }
-    if (index < 0 || index >= list->size()) {
+    } else if (index < 0 || index >= list->size()) {
       return invalid_argument("Trying to modify element ", index, " in a list with ", list->size(), " elements.");
     }
     if (!list->element_shape().compatible_with(item.shape())) {
       return invalid_argument("Tried to set a tensor with incompatible shape at a list index. Item element shape: ",
                               item.shape(), " list shape: ", list->element_shape());
     }
-    return set_list(ctx, 0, list->with_item(index, item));
+    std::shared_ptr<const TensorList> taken = take_list(ctx, 0);
+    if (grows) taken = taken->resized(index + 1);
+    return set_list(ctx, 0, TensorList::with_item(std::move(taken), index, item));
   }
 
  private:
