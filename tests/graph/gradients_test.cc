@@ -8,6 +8,7 @@
 #include "tutti/graph/shape_inference.h"
 #include "tutti/ops/builders.h"
 #include "tutti/ops/op_table.h"
+#include "tutti/ops/state.h"
 
 namespace tutti::gradients_test {
 
@@ -265,6 +266,45 @@ TEST_F(GradientsTest, WrongGradientFunctionIsNamed) {
               gradients({y}, {x}, options);
             }).find("the gradient of Mul \"square\" for input 0 is double [3], the input is double [2]"),
             std::string::npos);
+}
+
+TEST_F(GradientsTest, AGradientFunctionThatFailsLeavesNoVariables) {
+  Output x = variable(graph_, Tensor::scalar(3.0), "x").read();
+  Output y = op1("Neg", {op1("Mul", {x, x}, {}, "square")});
+  Node* const noted = y.node;
+  const auto fails = [&](bool note) {
+    GradientOptions options;
+    options.overrides["square"] = [&, note](GradContext& c) {
+      variable(c.graph(), Tensor::scalar(1.0), "scratch");
+      variable(c.graph(), Tensor::scalar(1.0), "constant", false);
+      if (note) c.graph().add_to_collection("mine", *noted);
+      throw_error(internal_error("it fails"));
+    };
+    EXPECT_NE(error_of([&] { gradients({y}, {x}, options); }).find("it fails"), std::string::npos);
+  };
+  const Graph::Collections before = graph_.collections();
+  ASSERT_EQ(before.at("variables").size(), 1u);
+  const int num_nodes = graph_.num_nodes();
+  for (bool note : {false, true}) {
+    fails(note);
+    EXPECT_EQ(graph_.num_nodes(), num_nodes);
+    EXPECT_TRUE(graph_.collections() == before);
+  }
+  EXPECT_EQ(global_variables(graph_).size(), 1u);
+  EXPECT_EQ(trainable_variables(graph_).size(), 1u);
+}
+
+// A gradient function that ends well may keep state.
+TEST_F(GradientsTest, VariablesOfGradientFunctionsStay) {
+  Output x = variable(graph_, Tensor::scalar(3.0), "x").read();
+  GradientOptions options;
+  options.overrides["op:Neg"] = [](GradContext& c) {
+    variable(c.graph(), Tensor::scalar(1.0), "kept", false);
+    c.set(0, c.grad());
+  };
+  gradients({op1("Neg", {x})}, {x}, options);
+  EXPECT_EQ(global_variables(graph_).size(), 2u);
+  EXPECT_EQ(trainable_variables(graph_).size(), 1u);
 }
 
 TEST_F(GradientsTest, Errors) {

@@ -68,6 +68,27 @@ TEST_F(V1LoopGradients, TwoVariablesThatChangePlaces) {
   }
 }
 
+// What is asked for is many iterations away from what comes in.
+TEST_F(V1LoopGradients, AChainOfVariables) {
+  constexpr int kVariables = 40;
+  Output n = count();
+  Output first = x();
+  Output near_last = x();
+  Output w = x();
+  Values initial(kVariables, constant(graph_, number(1)));
+  initial.front() = first;
+  initial[kVariables - 4] = near_last;
+  Output y = repeat(n, initial, [&](const Turn& t, const Values& v) {
+               const Output factor = t.take(w);
+               Values next = {v[0]};
+               for (int i = 1; i < kVariables; ++i) next.push_back(v[i - 1] * factor);
+               return next;
+             }).back();
+  for (std::int32_t i : {3, kVariables - 1}) {
+    expect_gradients({y}, {{n, times(i)}, {first, number(0.8)}, {near_last, number(0.7)}, {w, number(0.97)}});
+  }
+}
+
 TEST_F(V1LoopGradients, AVariableThatIsOnlyAddedTo) {
   Output n = count();
   Output a = x({3});

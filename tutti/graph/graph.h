@@ -182,6 +182,10 @@ class Graph {
     return it == collections_.end() ? none : it->second;
   }
 
+  using Collections = std::map<std::string, std::vector<Node*>, std::less<>>;
+  const Collections& collections() const { return collections_; }
+  void set_collections(Collections collections) { collections_ = std::move(collections); }
+
   // --- Changes, for importers and passes. ---
   // Appends without scopes and without renaming: kAlreadyExists when the name is taken. An input may be
   // left open (a null Output) where a v1 loop needs it, to be given with set_input.
@@ -235,7 +239,7 @@ class Graph {
   int num_nodes_ = 0;
   std::string origin_;
 
-  std::map<std::string, std::vector<Node*>, std::less<>> collections_;
+  Collections collections_;
 
   std::vector<std::string> name_scopes_;
   struct DeviceScope {

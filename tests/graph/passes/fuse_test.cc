@@ -35,6 +35,10 @@ class FuseTest : public ::testing::Test {
     return nodes;
   }
   static std::size_t count(const FunctionBody& body, const std::string& op) { return of_op(body, op).size(); }
+  // `node` must be with `other`, whatever devices they ask for.
+  void put_with(Output node, Output other) {
+    graph_.set_attr(*node.node, "_class", std::vector<std::string>{"loc:@" + other.node->name()});
+  }
   // A node that waits for `before`.
   Node* after(Output before) {
     Node* node = add_op(graph_, "NoOp", {});
@@ -73,6 +77,37 @@ TEST_F(FuseProductTest, AVectorMayBeAddedFromEitherSide) {
     ASSERT_EQ(count(body, "_FusedMatMul"), 1u);
     EXPECT_EQ(of_op(body, "_FusedMatMul")[0]->input(2).node, body.args[2]);
   }
+}
+
+TEST_F(FuseProductTest, WhatMustBeWithSomethingElsewhereStays) {
+  const auto there = graph_.device_scope("/device:CPU:1");
+  Output elsewhere = neg(b_);
+  put_with(product_, elsewhere);
+  FunctionBody body = fused({layer_, elsewhere});
+  EXPECT_EQ(count(body, "_FusedMatMul"), 0u);
+  EXPECT_EQ(count(body, "_FusedBiasAdd"), 1u) << "these two are free";
+  // Over others, and from the side of the reader.
+  put_with(sum_, product_);
+  put_with(layer_, elsewhere);
+  body = fused({layer_, elsewhere});
+  EXPECT_EQ(count(body, "_FusedMatMul") + count(body, "_FusedBiasAdd"), 0u);
+}
+
+TEST_F(FuseProductTest, WhatGivesOthersItsDeviceStays) {
+  for (Output output : {product_, sum_, layer_}) graph_.set_requested_device(*output.node, "/device:CPU:1");
+  Output with_it = neg(b_);
+  put_with(with_it, layer_);
+  const FunctionBody body = fused({layer_, with_it});
+  ASSERT_EQ(count(body, "_FusedMatMul"), 1u);
+  EXPECT_EQ(of_op(body, "_FusedMatMul")[0]->attr<std::string>("activation"), "");
+  EXPECT_EQ(count(body, "Relu"), 1u);
+}
+
+TEST_F(FuseProductTest, WhatAsksForOneDeviceIsFusedWhateverItIsWith) {
+  Output other = neg(b_);
+  put_with(product_, other);
+  put_with(layer_, sum_);
+  EXPECT_EQ(count(fused({layer_, other}), "_FusedMatMul"), 1u);
 }
 
 class FuseConvolutionTest : public FuseTest {

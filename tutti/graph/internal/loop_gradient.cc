@@ -73,33 +73,18 @@ class LoopGradient {
   }
 
  private:
-  // Of the inputs, those between the gradients that come in and those that are asked for. Both sets grow over the
-  // iterations, hence the search for a fixed point.
+  // Of the inputs, those between the gradients that come in and those that are asked for.
   void choose_inputs(const std::vector<Gradient>& exit_grads, const std::vector<bool>& needed) {
-    std::vector<std::vector<bool>> paths;
-    std::vector<bool> reached(xs_.size(), false);
-    std::vector<bool> leads_back = needed;
+    std::vector<Output> nexts(xs_.size());
+    std::vector<bool> arrives(xs_.size(), false);
     for (int i = 0; i < num_variables_; ++i) {
-      reached[i] = static_cast<bool>(exit_grads[i]);
-      if (!carries_gradient(xs_[i].dtype())) {
-        paths.emplace_back(xs_.size(), false);
-        continue;
-      }
-      ReverseAccumulation search(call_, xs_, xs_, loop_.frame, nullptr);
-      paths.push_back(search.reached_from(loop_.variables[i].next->input(0), xs_));
+      arrives[i] = static_cast<bool>(exit_grads[i]);
+      if (carries_gradient(xs_[i].dtype())) nexts[i] = loop_.variables[i].next->input(0);
     }
-    for (bool grown = true; grown;) {
-      grown = false;
-      for (int i = 0; i < num_variables_; ++i) {
-        for (std::size_t j = 0; j < xs_.size(); ++j) {
-          if (!paths[i][j] || !carries_gradient(xs_[j].dtype())) continue;
-          if (reached[i] && !reached[j]) reached[j] = grown = true;
-          if (leads_back[j] && !leads_back[i]) leads_back[i] = grown = true;
-        }
-      }
-    }
+    ReverseAccumulation search(call_, xs_, xs_, loop_.frame, nullptr);
+    const std::vector<bool> chosen = search.between(xs_, nexts, arrives, needed);
     for (int i = 0; i < static_cast<int>(xs_.size()); ++i) {
-      if (!reached[i] || !leads_back[i]) continue;
+      if (!chosen[i]) continue;
       if (i < num_variables_ && xs_[i].dtype() == DType::kResource) {
         throw_error(unimplemented("gradients: ", loop_.variables[i].enter->describe(),
                                   " is a variable of a v1 loop, and a resource that may change inside of it"));

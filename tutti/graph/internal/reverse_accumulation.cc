@@ -1,7 +1,9 @@
 #include "tutti/graph/internal/reverse_accumulation.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <iterator>
+#include <map>
 #include <optional>
 
 #include "tutti/graph/function.h"
@@ -43,6 +45,25 @@ bool calls_functions(const Node& node) {
     return attr.second.template get<FunctionRef>() != nullptr ||
            attr.second.template get<std::vector<FunctionRef>>() != nullptr;
   });
+}
+
+// What can be got to over these steps, which lead from one number to others. `set` has the first numbers.
+std::vector<bool> closure_of(std::vector<bool> set, const std::vector<std::vector<std::size_t>>& steps) {
+  set.resize(steps.size(), false);
+  std::vector<std::size_t> stack;
+  for (std::size_t i = 0; i < set.size(); ++i) {
+    if (set[i]) stack.push_back(i);
+  }
+  while (!stack.empty()) {
+    const std::size_t at = stack.back();
+    stack.pop_back();
+    for (const std::size_t next : steps[at]) {
+      if (set[next]) continue;
+      set[next] = true;
+      stack.push_back(next);
+    }
+  }
+  return set;
 }
 
 // A wrong gradient function shows here, not three nodes later.
@@ -215,17 +236,40 @@ void ReverseAccumulation::find_active() {
   }
 }
 
-std::vector<bool> ReverseAccumulation::reached_from(Output y, const std::vector<Output>& xs) {
-  find_reachable({y});
-  std::set<Output, Key> reached = {y};
-  for (Node* unit : order_) {
-    if (ends_here(*unit)) continue;
-    for (Output input : inputs_of(*unit)) {
-      if (input && xs_.contains(input)) reached.insert(input);
+// The steps that gradients take lead from a unit to those that its inputs come from, and from an input of the body to
+// where its next value comes from.
+std::vector<bool> ReverseAccumulation::between(const std::vector<Output>& inputs, const std::vector<Output>& nexts,
+                                               const std::vector<bool>& from, const std::vector<bool>& to) {
+  std::vector<Output> ys;
+  std::copy_if(nexts.begin(), nexts.end(), std::back_inserter(ys), [](Output next) { return bool(next); });
+  find_reachable(ys);
+  // The inputs come first, then the units.
+  std::map<Output, std::size_t, Key> number_of;
+  for (std::size_t i = 0; i < inputs.size(); ++i) number_of[inputs[i]] = i;
+  std::vector<std::vector<std::size_t>> steps(inputs.size() + order_.size());
+  std::vector<std::vector<std::size_t>> steps_back(steps.size());
+  const auto add_step = [&](std::size_t at, Output value) {
+    if (!carries_gradient(value.dtype())) return;
+    const auto known = number_of.find(value);
+    if (known == number_of.end() && !passes(value)) return;
+    const std::size_t next =
+        known != number_of.end() ? known->second : inputs.size() + local_[unit_of(*value.node).id()];
+    steps[at].push_back(next);
+    steps_back[next].push_back(at);
+  };
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (nexts[i]) add_step(i, nexts[i]);
+  }
+  for (std::size_t i = 0; i < order_.size(); ++i) {
+    if (ends_here(*order_[i])) continue;
+    for (Output input : inputs_of(*order_[i])) {
+      if (leads_on(input, *order_[i])) add_step(inputs.size() + i, input);
     }
   }
-  std::vector<bool> result;
-  for (Output x : xs) result.push_back(reached.contains(x));
+  const std::vector<bool> reached = closure_of(from, steps);
+  const std::vector<bool> lead_on = closure_of(to, steps_back);
+  std::vector<bool> result(inputs.size());
+  for (std::size_t i = 0; i < inputs.size(); ++i) result[i] = reached[i] && lead_on[i];
   return result;
 }
 

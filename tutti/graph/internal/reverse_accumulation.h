@@ -61,8 +61,11 @@ class ReverseAccumulation {
   ReverseAccumulation(GradientCall& call, const std::vector<Output>& xs, const std::vector<Output>& inputs, int frame,
                       Reader reader);
 
-  // By x: whether gradients can get there from y. REQUIRES: run() is not called on this object.
-  std::vector<bool> reached_from(Output y, const std::vector<Output>& xs);
+  // Of a body's inputs, each of which the next iteration has the value of `nexts` for (null: the same), those that
+  // gradients get to from `from` and from which they get on to `to`, over any number of iterations. REQUIRES: run() is
+  // not called on this object.
+  std::vector<bool> between(const std::vector<Output>& inputs, const std::vector<Output>& nexts,
+                            const std::vector<bool>& from, const std::vector<bool>& to);
   void run(const std::vector<Output>& ys, const std::vector<Output>& grad_ys);
   // REQUIRES: run() is done.
   Gradient gradient_of(Output x) { return collect(x); }

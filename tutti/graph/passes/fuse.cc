@@ -15,7 +15,10 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <string>
+#include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "tutti/graph/passes/passes.h"
@@ -26,10 +29,58 @@ namespace {
 constexpr std::size_t kMaxSteps = 24;   // of one fused chain
 constexpr std::size_t kMaxInputs = 12;  // likewise: more would not stay in the first-level cache
 
+// The nodes that `_class` puts together with others that ask for another device. Only placement knows where they go:
+// one may have to be elsewhere than its reader, which asks for the same, or give its device to those that name it.
+class Torn {
+ public:
+  explicit Torn(const Graph& graph) {
+    const std::vector<Node*> nodes = graph.nodes();
+    for (const Node* node : nodes) {
+      const AttrValue* attr = node->find_attr("_class");
+      const auto* classes = attr == nullptr ? nullptr : attr->get<std::vector<std::string>>();
+      if (classes == nullptr) continue;
+      for (std::string_view entry : *classes) {
+        if (entry.starts_with(kColocationPrefix)) join(node->name(), entry.substr(kColocationPrefix.size()));
+      }
+    }
+    if (parent_.empty()) return;
+    std::unordered_map<std::string_view, std::string_view> wishes;  // by group
+    std::unordered_set<std::string_view> torn;
+    const auto is_member = [this](const Node* node) { return parent_.contains(node->name()); };
+    for (const Node* node : nodes) {
+      if (!is_member(node)) continue;
+      const auto [wish, is_new] = wishes.try_emplace(group_of(node->name()), node->requested_device());
+      if (!is_new && wish->second != node->requested_device()) torn.insert(wish->first);
+    }
+    for (const Node* node : nodes) {
+      if (is_member(node) && torn.contains(group_of(node->name()))) nodes_.insert(node);
+    }
+    parent_.clear();
+  }
+  bool contains(const Node* node) const { return nodes_.contains(node); }
+
+ private:
+  static constexpr std::string_view kColocationPrefix = "loc:@";
+
+  std::string_view group_of(std::string_view name) {
+    parent_.try_emplace(name, name);
+    while (parent_.at(name) != name) {
+      std::string_view& parent = parent_.at(name);
+      parent = parent_.at(parent);  // halves the path
+      name = parent;
+    }
+    return name;
+  }
+  void join(std::string_view a, std::string_view b) { parent_[group_of(a)] = group_of(b); }
+
+  std::unordered_map<std::string_view, std::string_view> parent_;  // disjoint sets of names, while they are built
+  std::unordered_set<const Node*> nodes_;
+};
+
 // Who reads what, kept while nodes are replaced.
 class Uses {
  public:
-  explicit Uses(const FunctionBody& body) {
+  explicit Uses(const FunctionBody& body) : torn_(*body.graph) {
     for (const Node* target : body.targets) followers_[target] += 1;
     for (Node* node : body.graph->nodes()) {
       for (const Output& input : node->inputs()) readers_[input.node].push_back(node);
@@ -37,18 +88,20 @@ class Uses {
     }
   }
   // The node that alone reads output 0 of `node`, once; null when there is none, more, anything else waits for it, or
-  // they are not meant for the same device.
+  // they are not meant for the same device, as far as that is known.
   Node* only_reader(const Node* node) const {
     auto it = readers_.find(node);
     if (it == readers_.end() || it->second.size() != 1 || node->num_outputs() != 1 || followers_.contains(node))
       return nullptr;
     Node* reader = it->second.front();
+    if (torn_.contains(node) || torn_.contains(reader)) return nullptr;
     return reader->requested_device() == node->requested_device() ? reader : nullptr;
   }
 
  private:
   std::unordered_map<const Node*, std::vector<Node*>> readers_;
   std::unordered_map<const Node*, int> followers_;
+  const Torn torn_;
 };
 
 std::vector<Node*> control_inputs_of(const std::vector<Node*>& nodes) {
@@ -139,18 +192,26 @@ AttrMap attrs_taken_by(const OpDef& op, const Node& from) {
   return attrs;
 }
 
+// The products of matrices of a type that `op` takes, each with the one node that reads it.
+std::vector<std::pair<Node*, Node*>> products_with_readers(const Graph& graph, const Uses& uses, const OpDef& op) {
+  const DTypeSet types = op.find_attr("T")->allowed_types;
+  std::vector<std::pair<Node*, Node*>> found;
+  for (Node* product : graph.nodes()) {
+    if (product->op_name() != "MatMul" || !types.contains(product->attr<DType>("T"))) continue;
+    if (Node* reader = uses.only_reader(product)) found.emplace_back(product, reader);
+  }
+  return found;
+}
+
 Status fuse_products(FunctionBody& body) {
   Graph& graph = *body.graph;
   const OpDef* fused_op = graph.ops().find("_FusedMatMul");
   if (fused_op == nullptr) return {};
   const std::vector<std::string>& activations = fused_op->find_attr("activation")->allowed_strings;
-  const DTypeSet types = fused_op->find_attr("T")->allowed_types;
   const Uses uses(body);
   Replacements replacements(body);
-  for (Node* product : graph.nodes()) {
-    if (product->op_name() != "MatMul" || !types.contains(product->attr<DType>("T"))) continue;
-    Node* adder = uses.only_reader(product);
-    if (adder == nullptr || adder->inputs().size() != 2) continue;
+  for (auto [product, adder] : products_with_readers(graph, uses, *fused_op)) {
+    if (adder->inputs().size() != 2) continue;
     const std::optional<Output> bias = bias_of(*adder, *product);
     if (!bias || bias->node == product) continue;
     std::vector<Node*> replaced{product, adder};
@@ -176,13 +237,10 @@ Status fuse_accumulations(FunctionBody& body) {
   Graph& graph = *body.graph;
   const OpDef* fused_op = graph.ops().find("_MatMulAdd");
   if (fused_op == nullptr) return {};
-  const DTypeSet types = fused_op->find_attr("T")->allowed_types;
   const Uses uses(body);
   Replacements replacements(body);
-  for (Node* product : graph.nodes()) {
-    if (product->op_name() != "MatMul" || !types.contains(product->attr<DType>("T"))) continue;
-    Node* adder = uses.only_reader(product);
-    if (adder == nullptr || (adder->op_name() != "Add" && adder->op_name() != "AddV2")) continue;
+  for (auto [product, adder] : products_with_readers(graph, uses, *fused_op)) {
+    if (adder->op_name() != "Add" && adder->op_name() != "AddV2") continue;
     const Output sum = adder->input(adder->input(0).node == product ? 1 : 0);
     if (sum.node->op_name() != "Switch" || sum.node->input(1).node->op_name() != "LoopCond") continue;
     TUTTI_RETURN_IF_ERROR(replacements.add({product, adder}, {.op = fused_op->name,
