@@ -134,6 +134,10 @@ TEST_F(FileSystemTest, FilesAndDirectoriesAreNotTheSame) {
   EXPECT_EQ(fs_.make_directories(file + "/below").code(), Code::kFailedPrecondition);
   EXPECT_EQ(fs_.sync_directory(file).code(), Code::kFailedPrecondition);
   EXPECT_EQ(fs_.rename(file, directory_.path()).code(), Code::kFailedPrecondition);
+  const std::string round = directory_.file("round");
+  ASSERT_EQ(symlink("round", round.c_str()), 0);
+  EXPECT_EQ(fs_.list(round).status().code(), Code::kFailedPrecondition);
+  EXPECT_EQ(fs_.open_for_read(round).status().code(), Code::kFailedPrecondition);
 }
 
 TEST_F(FileSystemTest, PermissionsAreKept) {

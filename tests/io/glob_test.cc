@@ -1,5 +1,7 @@
 #include "tutti/io/glob.h"
 
+#include <filesystem>
+
 #include "tests/io/io_support.h"
 
 namespace tutti::glob_test {
@@ -52,6 +54,23 @@ TEST(Glob, Paths) {
   EXPECT_EQ(paths(d + "/nothing"), Paths{});
   EXPECT_EQ(paths(d + "/nothing/*"), Paths{});
   EXPECT_EQ(paths(""), Paths{});
+}
+
+// Links that lead nowhere are in nobody's way.
+TEST(Glob, LinksThatGoRoundOrDangle) {
+  TempDirectory directory;
+  const std::string d = directory.path();
+  ASSERT_OK(local_file_system().make_directories(d + "/real"));
+  spill(d + "/real/f", "");
+  std::filesystem::create_symlink("round", d + "/round");
+  std::filesystem::create_symlink("nothing", d + "/dangling");
+  std::filesystem::create_symlink("real", d + "/well");
+  using Paths = std::vector<std::string>;
+  const auto paths = [&](const std::string& pattern) { return glob(local_file_system(), pattern).value_or_throw(); };
+  EXPECT_EQ(paths(d + "/*/*"), (Paths{d + "/real/f", d + "/well/f"}));
+  EXPECT_EQ(paths(d + "/*/f"), (Paths{d + "/real/f", d + "/well/f"}));
+  EXPECT_EQ(paths(d + "/round/*"), Paths{});
+  EXPECT_EQ(paths(d + "/*"), (Paths{d + "/real", d + "/well"}));
 }
 
 // Answers for directories by itself.

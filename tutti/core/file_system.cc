@@ -40,6 +40,7 @@ Code code_of_errno(int error) {
     case ENOTDIR:
     case EISDIR:
     case ENOTEMPTY:
+    case ELOOP:
       return Code::kFailedPrecondition;
     default:
       return Code::kUnknown;

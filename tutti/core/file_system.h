@@ -42,8 +42,8 @@ struct FileInfo {
 };
 
 // Thread-safe. Errors name the path: kNotFound, kAlreadyExists, kPermissionDenied, kResourceExhausted
-// (disk full, too many open files), kFailedPrecondition (a directory or not one, directory not empty),
-// kInvalidArgument (a zero byte in the path), else kUnknown.
+// (disk full, too many open files), kFailedPrecondition (a directory or not one, directory not empty, links that go
+// round), kInvalidArgument (a zero byte in the path), else kUnknown.
 class FileSystem {
  public:
   virtual ~FileSystem() = default;
