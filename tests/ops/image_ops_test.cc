@@ -1,6 +1,7 @@
 // What the comparison with TensorFlow does not draw: withdrawn ops, hostile values.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
 #include <vector>
 
@@ -88,6 +89,20 @@ TEST_F(ImageOps, ColoursHaveThreeChannels) {
   }
   auto hue = run("AdjustHue", {}, {floats({1, 1, 2}, {1, 2}), value_of(Tensor::scalar(0.5f))});
   EXPECT_EQ(hue->status().code(), Code::kInvalidArgument) << hue->status().to_string();
+}
+
+// As TensorFlow answers: the overlap is 0.140625 / 0.46875, which is not over 0.3, but would be when rounded to half.
+TEST_F(ImageOps, OverlapsOfHalfAreComputedInFloat) {
+  const auto halves = [](const Shape& shape, std::initializer_list<float> values) {
+    Tensor tensor(DType::kHalf, shape);
+    std::transform(values.begin(), values.end(), tensor.data<Half>(), [](float x) { return Half(x); });
+    return value_of(tensor);
+  };
+  auto kept = run("NonMaxSuppressionV2", {},
+                  {halves({2, 4}, {0.75f, 0.25f, 0.125f, 1, 0.25f, 0.875f, 0.625f, 0.5f}), halves({2}, {0.625f, -1}),
+                   value_of(Tensor::scalar(std::int32_t{5})), floats({}, {0.3f})});
+  ASSERT_TRUE(kept->status().ok()) << kept->status().to_string();
+  EXPECT_TRUE(bitwise_equal(kept->tensor(), Tensor::vector<std::int32_t>({0, 1})));
 }
 
 TEST_F(ImageOps, PaddedSuppressionIsBounded) {

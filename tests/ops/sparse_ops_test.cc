@@ -126,4 +126,15 @@ TEST_F(SparseOpsTest, Builders) {
             (Doubles{14, 5, 0}));
 }
 
+// TensorFlow finds no rows in splits of one by three.
+TEST_F(SparseOpsTest, RowsOfSplitsAreTheFirstDimension) {
+  const auto gather = [this](const Shape& shape) {
+    return run("RaggedGather",
+               {feed(Tensor::of<std::int64_t>(shape, {0, 1, 2})), feed(Tensor::vector<float>({5, 6})), longs({1})},
+               {{"PARAMS_RAGGED_RANK", std::int64_t{1}}, {"OUTPUT_RAGGED_RANK", std::int64_t{1}}});
+  };
+  EXPECT_TRUE(gather({3}).ok());
+  refused(gather({1, 3}));
+}
+
 }  // namespace tutti::sparse_ops_test

@@ -13,7 +13,8 @@
 namespace tutti::cpu {
 namespace {
 
-// Numbers of half are rounded after every operation, as TensorFlow does: which box survives hangs on it.
+// Of half, where scores and thresholds have its type: overlaps and what is made of scores. TensorFlow computes areas in
+// float, and overlaps, too, where thresholds may be of another type; which box survives hangs on it.
 struct Rounding {
   bool to_half = false;
   float operator()(float x) const { return to_half ? static_cast<float>(Half(x)) : x; }
@@ -85,13 +86,13 @@ float intersection_over_union(const float* a, const float* b, Rounding round) {
   const float a_left = std::min(a[1], a[3]), a_right = std::max(a[1], a[3]);
   const float b_top = std::min(b[0], b[2]), b_bottom = std::max(b[0], b[2]);
   const float b_left = std::min(b[1], b[3]), b_right = std::max(b[1], b[3]);
-  const auto area = [round](float height, float width) { return round(round(height) * round(width)); };
+  const auto area = [](float height, float width) { return height * width; };
   const float a_area = area(a_bottom - a_top, a_right - a_left);
   const float b_area = area(b_bottom - b_top, b_right - b_left);
   if (a_area <= 0 || b_area <= 0) return 0;
   const float common = area(std::max(0.0f, std::min(a_bottom, b_bottom) - std::max(a_top, b_top)),
                             std::max(0.0f, std::min(a_right, b_right) - std::max(a_left, b_left)));
-  return round(common / round(round(a_area + b_area) - common));
+  return round(common / (a_area + b_area - common));
 }
 
 Status check_scores(const Tensor& scores, std::int64_t boxes) {
@@ -148,7 +149,7 @@ class NonMaxSuppression : public Kernel {
     TUTTI_RETURN_IF_ERROR(check_scores(ctx.input(1), boxes.dim(0)));
     TUTTI_ASSIGN_OR_RETURN(const Tensor corners, widened(ctx, boxes, DType::kFloat));
     TUTTI_ASSIGN_OR_RETURN(const Tensor scores, widened(ctx, ctx.input(1), DType::kFloat));
-    const Rounding round{boxes.dtype() == DType::kHalf};
+    const Rounding round{boxes.dtype() == DType::kHalf && ctx.num_outputs() == 3};
     const float* data = corners.num_elements() > 0 ? corners.data<float>() : nullptr;
     const Chosen chosen = choose(scores.flat<float>(), limits, round, [&](std::int32_t i, std::int32_t j) {
       return intersection_over_union(data + std::int64_t{4} * i, data + std::int64_t{4} * j, round);

@@ -208,8 +208,9 @@ Status ragged_gather(KernelContext& ctx) {
   }
   TUTTI_ASSIGN_OR_RETURN(const std::vector<Splits> nested, read_nested_splits(ctx, depth, values.dim(0), false));
   TUTTI_RETURN_IF_ERROR(write_outer_splits(ctx, indices));
-  TUTTI_ASSIGN_OR_RETURN(std::vector<RowRange> ranges,
-                         chosen_rows(indices, static_cast<std::int64_t>(nested[0].size()) - 1));
+  // As TensorFlow, which takes splits of other ranks, counts rows.
+  const std::int64_t rows = ctx.input(0).rank() > 0 ? ctx.input(0).dim(0) - 1 : 0;
+  TUTTI_ASSIGN_OR_RETURN(std::vector<RowRange> ranges, chosen_rows(indices, rows));
   // Dimension by dimension, ranges of rows become ranges of the rows inside them.
   for (int d = 0; d < depth; ++d) {
     const Splits& splits = nested[static_cast<std::size_t>(d)];
