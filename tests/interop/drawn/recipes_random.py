@@ -92,9 +92,11 @@ def random_gamma(draw, op, types):
 def stateless_gamma(draw, op, types):
     alpha = _alphas(draw, types["dtype"], draw.shape(max_rank=2, empty=False))
     shape = np.array(draw.shape(max_rank=2) + alpha.shape, NUMPY[types.get("T", types.get("shape_dtype"))])
+    # Where alpha is broadcast, TensorFlow's gradient for it has the broadcast shape.
     if op.endswith("V3"):
-        return Arguments(shape=shape, **_counter(draw), alpha=alpha, fixed=COUNTER, differentiable=types["dtype"] != "half")
-    return Arguments(shape=shape, seed=_seed(draw, types["Tseed"]), alpha=alpha, fixed=["shape", "seed"],
+        return Arguments(shape=shape, **_counter(draw), alpha=alpha, fixed=[*COUNTER, "alpha"],
+                         differentiable=types["dtype"] != "half")
+    return Arguments(shape=shape, seed=_seed(draw, types["Tseed"]), alpha=alpha, fixed=["shape", "seed", "alpha"],
                      differentiable=types["dtype"] != "half")
 
 
