@@ -67,6 +67,22 @@ TEST_F(QueueOps, DequeueWaitsAndIsCancelled) {
   EXPECT_EQ(next->tensor().scalar<float>(), 7);
 }
 
+TEST_F(QueueOps, DestroyingOneEndsWhoWaitsInIt) {
+  const Value full = queue("full", 1);
+  const Value empty = queue("empty");
+  ASSERT_TRUE(put(full, 1)->status().ok());
+  auto putting = put(full, 2);
+  auto getting = get(empty);
+  EXPECT_FALSE(putting->finished());
+  ASSERT_TRUE(start("DestroyResourceOp", {}, {full})->status().ok());
+  ASSERT_TRUE(putting->finished());
+  EXPECT_EQ(putting->status().code(), Code::kAborted) << putting->status().to_string();
+  EXPECT_FALSE(getting->finished()) << "in another queue";
+  ASSERT_TRUE(start("DestroyResourceOp", {}, {empty})->status().ok());
+  ASSERT_TRUE(getting->finished());
+  EXPECT_EQ(getting->status().code(), Code::kAborted) << getting->status().to_string();
+}
+
 TEST_F(QueueOps, SharedNamesMustAgree) {
   AttrMap attrs = floats_;
   attrs["shared_name"] = "both";

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <future>
 #include <limits>
 #include <thread>
 
@@ -126,6 +127,29 @@ TEST_F(LocalSessionTest, SessionsOfOneRuntimeShareVariablesAndResetClearsThem) {
   EXPECT_EQ(b.try_run({}, {w}).status().code(), Code::kFailedPrecondition);
   a.run({global_variables_initializer(graph_)});
   EXPECT_EQ(b.run({}, {w})[0].scalar<float>(), 1.0f);
+}
+
+TEST_F(LocalSessionTest, AResetEndsStepsThatWaitInItsContainers) {
+  const AttrMap types{{"component_types", std::vector<DType>{DType::kFloat}}};
+  const auto waiting_in = [&](const std::string& container) {
+    AttrMap attrs = types;
+    attrs["container"] = container;
+    return dequeue(graph_, add_op(graph_, "FIFOQueueV2", {}, attrs, container), container + "_next")->output();
+  };
+  const Output gone = waiting_in("gone");
+  const Output kept = waiting_in("kept");
+  auto runtime = std::make_shared<LocalRuntime>();
+  LocalSession session(graph_, {.runtime = runtime});
+  std::promise<Status> ended;
+  std::promise<Status> closed;
+  session.run_async({}, {gone}, {}, {}, [&](Status status, const auto&) { ended.set_value(std::move(status)); });
+  session.run_async({}, {kept}, {}, {}, [&](Status status, const auto&) { closed.set_value(std::move(status)); });
+  const std::string partial = session.partial_run_setup({{}, {gone.name()}, {}}).value_or_throw();
+  runtime->reset({"gone"});
+  EXPECT_EQ(ended.get_future().get().code(), Code::kAborted);
+  EXPECT_EQ(session.partial_run(partial, {}, {gone}).status().code(), Code::kAborted);
+  EXPECT_TRUE(session.close().ok());
+  EXPECT_EQ(closed.get_future().get().code(), Code::kCancelled) << "it waited on";
 }
 
 TEST_F(LocalSessionTest, TheGraphMayGrow) {

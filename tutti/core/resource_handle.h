@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "tutti/core/mutex.h"
 
@@ -38,12 +39,10 @@ class ResourceSlot {
     if (!resource_) resource_ = make();
     return resource_;
   }
-  // False when it was empty.
-  bool clear() {
-    std::shared_ptr<Resource> old;  // destroyed after the lock is gone
+  // Gives what was in it, or null.
+  std::shared_ptr<Resource> clear() {
     MutexLock lock(mu_);
-    old.swap(resource_);
-    return old != nullptr;
+    return std::exchange(resource_, nullptr);
   }
 
  private:

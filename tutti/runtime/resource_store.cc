@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "tutti/kernels/resources/waiting_room.h"
+#include "tutti/kernels/resources/slots.h"
 
 namespace tutti {
 namespace {
@@ -57,13 +57,7 @@ void LocalResourceStore::reset(const std::vector<std::string>& containers) {
       for (auto& [slot_name, slot] : slots) cleared.push_back(slot);
     }
   }
-  for (const auto& slot : cleared) {
-    const std::shared_ptr<Resource> resource = slot->get();
-    // What comes into an empty slot from here on came after the reset. Clearing it would take it from who waits in it.
-    if (resource == nullptr) continue;
-    slot->clear();
-    if (auto* room = dynamic_cast<WaitingRoom*>(resource.get())) room->abandon();
-  }
+  for (const auto& slot : cleared) destroy_resource(*slot);
   cleared.clear();
   MutexLock lock(mu_);
   drop_unused();

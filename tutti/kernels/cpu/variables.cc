@@ -399,7 +399,7 @@ class DestroyResource : public Kernel {
   explicit DestroyResource(const KernelInit& init) : ignore_lookup_error_(init.attr<bool>("ignore_lookup_error")) {}
   Status compute(KernelContext& ctx) override {
     TUTTI_ASSIGN_OR_RETURN(const auto slot, input_slot(ctx, 0));
-    if (slot->clear() || ignore_lookup_error_) return {};
+    if (destroy_resource(*slot) || ignore_lookup_error_) return {};
     return not_found("Resource ", printable(slot->container()), "/", printable(slot->name()), " does not exist");
   }
 

@@ -1,5 +1,7 @@
 #include "tutti/kernels/resources/slots.h"
 
+#include "tutti/kernels/resources/waiting_room.h"
+
 namespace tutti {
 
 Result<std::shared_ptr<ResourceSlot>> own_slot(const KernelInit& init) {
@@ -30,6 +32,12 @@ Result<std::shared_ptr<ResourceSlot>> input_slot(KernelContext& ctx, int i) {
   return ctx.services().resources->slot(
       handle.container().empty() ? ResourceStore::kDefaultContainer : std::string_view(handle.container()),
       handle.name());
+}
+
+bool destroy_resource(ResourceSlot& slot) {
+  const std::shared_ptr<Resource> resource = slot.clear();
+  if (auto* room = dynamic_cast<WaitingRoom*>(resource.get())) room->abandon();
+  return resource != nullptr;
 }
 
 HandleOutput::HandleOutput(const KernelInit& init, const std::shared_ptr<ResourceSlot>& slot)

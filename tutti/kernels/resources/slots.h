@@ -18,6 +18,9 @@ Result<std::shared_ptr<ResourceSlot>> own_slot(const KernelInit& init);
 // reference input (a handle of the oldest form): the slot that it refers to.
 Result<std::shared_ptr<ResourceSlot>> input_slot(KernelContext& ctx, int i);
 
+// Empties the slot. Who waits in what it held gets kAborted. False when it was empty.
+bool destroy_resource(ResourceSlot& slot);
+
 // Gives the slot of a node that makes a resource to output 0, in the form that the op has: a reference or a handle.
 class HandleOutput {
  public:
