@@ -59,10 +59,42 @@ TEST_F(ShardBoardTest, WhoHasAnotherNumberOfThreadsIsRefused) {
   // Who waits counts as well.
   EXPECT_FALSE(ask(*b, "w0", {0, 1}, 4).status);
   EXPECT_EQ(ask(*b, "w1", {}, 5).status->code(), Code::kFailedPrecondition);
-  // A job that is started again, with nobody of the old one left, has a number of its own.
+  // Nobody is left, but w0 had a shard of this step, and may have sent some of its gradients.
   b->open(1);
   b->give_back("w0");
+  const GivenShard& late = ask(*b, "w1", {}, 3);
+  EXPECT_EQ(late.status->code(), Code::kFailedPrecondition);
+  for (const char* said : {"w1 has 3 threads", "step 1 was begun with 4"}) {
+    EXPECT_NE(late.status->message().find(said), std::string::npos) << late.status->message();
+  }
+  EXPECT_EQ(ask(*b, "w0", {}, 3).status->code(), Code::kFailedPrecondition) << "nor w0 itself, as another process";
+  // A job that is started again, with nobody of the old one left, has a number of its own.
+  b->open(1);
   EXPECT_TRUE(ask(*b, "w1", {}, 3).status->ok());
+}
+
+// Between two steps, or two tries of one, nobody holds a shard; who is there counts all the same.
+TEST_F(ShardBoardTest, ThreadsAreThoseOfWhoAttends) {
+  for (const bool attends_first : {false, true}) {
+    auto b = board(2);
+    b->open(0);
+    Cancellation step;
+    const auto attend = [&] { b->attend("w0", step, [](const Status&) {}); };
+    if (attends_first) attend();
+    EXPECT_TRUE(ask(*b, "w0", {}, 4).status->ok());
+    if (!attends_first) attend();
+    b->attend("w1", cancellation_, [](const Status&) {});
+    b->open(1);  // nobody waits
+    const GivenShard& other = ask(*b, "w1", {}, 3);
+    ASSERT_TRUE(other.status);
+    EXPECT_EQ(other.status->code(), Code::kFailedPrecondition);
+    EXPECT_NE(other.status->message().find("w0 has 4"), std::string::npos) << other.status->message();
+    // Who was refused keeps nobody out.
+    EXPECT_TRUE(ask(*b, "w0", {}, 4).status->ok());
+    b->open(2);
+    step.cancel(cancelled("w0 goes"));
+    EXPECT_TRUE(ask(*b, "w1", {}, 3).status->ok());
+  }
 }
 
 TEST_F(ShardBoardTest, HandsOutEveryShardOfAStep) {

@@ -22,6 +22,7 @@ struct ShardBoard::NextWaiter : Waiter<ShardClaim> {
 
 struct ShardBoard::AttendWaiter : Waiter<Nothing> {
   std::string worker;
+  bool computes = false;  // it was not refused
 };
 
 struct ShardBoard::Finished {
@@ -45,6 +46,12 @@ Result<std::shared_ptr<ShardBoard>> ShardBoard::create(ShardBoardOptions options
   return std::shared_ptr<ShardBoard>(new ShardBoard(std::move(options)));
 }
 
+bool ShardBoard::holds_or_waits(const std::string& worker) const {
+  return std::ranges::any_of(
+             shards_, [&](const Shard& shard) { return shard.state == State::kOut && shard.worker == worker; }) ||
+         std::ranges::any_of(waiters_, [&](const auto& waiter) { return waiter->worker == worker; });
+}
+
 std::string ShardBoard::somebody_but(const std::string& worker) const {
   for (const Shard& shard : shards_) {
     if (shard.state == State::kOut && shard.worker != worker) return shard.worker;
@@ -52,20 +59,27 @@ std::string ShardBoard::somebody_but(const std::string& worker) const {
   for (const auto& waiter : waiters_) {
     if (waiter->worker != worker) return waiter->worker;
   }
+  // Between two steps, or two tries of one, a worker may hold nothing and wait for nothing.
+  for (const auto& waiter : present_) {
+    if (waiter->computes && waiter->worker != worker) return waiter->worker;
+  }
   return {};
 }
 
 Status ShardBoard::agree_on_threads(const Asker& asker) {
-  if (asker.threads == threads_) return {};
-  const std::string other = somebody_but(asker.worker);
-  if (other.empty()) {
+  if (asker.threads != threads_) {
+    const std::string other = somebody_but(asker.worker);
+    if (!other.empty() || begun_) {
+      return failed_precondition(
+          "worker ", printable(asker.worker), " has ", asker.threads, " threads for one kernel, but ",
+          other.empty() ? str_cat("step ", step_, " was begun with ") : str_cat(printable(other), " has "), threads_,
+          ": their gradients would differ in their last bits. Strict replicas need the same number on all workers "
+          "(tutti run --threads, TUTTI_THREADS)");
+    }
     threads_ = asker.threads;
-    return {};
   }
-  return failed_precondition("worker ", printable(asker.worker), " has ", asker.threads,
-                             " threads for one kernel, but ", printable(other), " has ", threads_,
-                             ": their gradients would differ in their last bits. Strict replicas need the same number "
-                             "on all workers (tutti run --threads, TUTTI_THREADS)");
+  for (const auto& waiter : present_) waiter->computes |= waiter->worker == asker.worker;
+  return {};
 }
 
 void ShardBoard::next(const Asker& asker, const ShardClaim& finished, Cancellation& cancellation, NextDone done) {
@@ -126,6 +140,7 @@ void ShardBoard::attend(const std::string& worker, Cancellation& cancellation, A
       answered.attend.push_back(waiter);
     } else {
       waiter->phase = AttendWaiter::Phase::kWaiting;
+      waiter->computes = holds_or_waits(worker);
       present_.push_back(waiter);
     }
   }
@@ -156,6 +171,7 @@ void ShardBoard::serve(Finished* finished) {
       continue;
     }
     *shard = {.state = State::kOut, .worker = waiter.worker, .lease_end = now + options_.lease};
+    begun_ = true;
     waiter.answer = {.step = step_, .shard = shard - shards_.data()};
     waiter.finish({});
     finished->next.push_back(*it);
@@ -198,6 +214,7 @@ void ShardBoard::open(std::int64_t step) {
   {
     MutexLock lock(mu_);
     step_ = step;
+    begun_ = false;
     closed_ = false;
     shards_.assign(shards_.size(), Shard());
     serve(&answered);

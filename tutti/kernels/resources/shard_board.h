@@ -35,8 +35,8 @@ struct ShardBoardOptions {
 // whose lease has ended. Otherwise it waits, holding no thread, until there is one: a shard is given back, a lease
 // ends, the next step opens. Several are served in the order of their arrival.
 //
-// All who compute shards at a time have the same number of threads for one kernel: products and sums give the same bits
-// for the same number only. Who comes with another one is refused.
+// All who compute shards at a time, and all shards of a step, have the same number of threads for one kernel: products
+// and sums give the same bits for the same number only. Who comes with another one is refused.
 //
 // `done` runs exactly once, with no lock held, possibly before the call returns and possibly on a thread of the clock;
 // `cancellation` must live until it has begun. Thread-safe.
@@ -57,8 +57,9 @@ class ShardBoard : public Resource, public WaitingRoom, public std::enable_share
   };
   // `finished` {-1, -1}: nothing. One of another step is not looked at. Errors: kInvalidArgument for a worker without a
   // name or threads, or a shard that does not exist; kFailedPrecondition for another number of threads than that of
-  // who holds a shard or waits for one; kOutOfRange once the board is closed; kCancelled; kAborted once its container
-  // was reset.
+  // who holds a shard, waits for one or attends, or than that with which a shard of the open step was handed out, whose
+  // gradient may be there in part; kOutOfRange once the board is closed; kCancelled; kAborted once its container was
+  // reset.
   void next(const Asker& asker, const ShardClaim& finished, Cancellation& cancellation, NextDone done);
   // Waits until `cancellation` comes, and then gives back what `worker` holds: the step that calls it is the worker's
   // presence. OK when the board is closed, kAborted once its container was reset.
@@ -94,7 +95,8 @@ class ShardBoard : public Resource, public WaitingRoom, public std::enable_share
   Status ended() const TUTTI_REQUIRES(mu_);
   // Takes the asker's number of threads for the board's, or says who is there with another one.
   Status agree_on_threads(const Asker& asker) TUTTI_REQUIRES(mu_);
-  // One that holds a shard or waits for one; empty: nobody does.
+  bool holds_or_waits(const std::string& worker) const TUTTI_REQUIRES(mu_);
+  // One that holds a shard, waits for one, or computes them and is still there; empty: nobody does.
   std::string somebody_but(const std::string& worker) const TUTTI_REQUIRES(mu_);
   void give_back_locked(const std::string& worker) TUTTI_REQUIRES(mu_);
   Shard* find_for(const std::string& worker, TimePoint now) TUTTI_REQUIRES(mu_);
@@ -108,6 +110,7 @@ class ShardBoard : public Resource, public WaitingRoom, public std::enable_share
   mutable Mutex mu_;
   std::int64_t step_ TUTTI_GUARDED_BY(mu_) = -1;
   std::int64_t threads_ TUTTI_GUARDED_BY(mu_) = 0;  // of those that compute shards; 0 before the first
+  bool begun_ TUTTI_GUARDED_BY(mu_) = false;        // a shard of the open step was handed out
   bool closed_ TUTTI_GUARDED_BY(mu_) = false;
   bool abandoned_ TUTTI_GUARDED_BY(mu_) = false;
   std::vector<Shard> shards_ TUTTI_GUARDED_BY(mu_);
