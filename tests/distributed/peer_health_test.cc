@@ -296,6 +296,32 @@ TEST_F(PeerHealthTest, AnotherReasonIsSaidOnceToo) {
   EXPECT_EQ(said, (std::vector<std::string>{kPs + ": name lookup failed: no", kPs + ": connection failed: no"}));
 }
 
+TEST_F(PeerHealthTest, ALostPeerIsSaidToBeMissingWhenItIsWaitedFor) {
+  const auto refuse = [&] {
+    return health_.connection_failed(kPs, ConnectStage::kConnect, unavailable("refused"), now_);
+  };
+  make_alive(7);
+  (void)refuse();
+  ASSERT_EQ(health_.state(kPs), PeerState::kLost);
+  EXPECT_TRUE(of_kind(pass(1min), Kind::kMissing).empty()) << "nobody waits";
+  const auto missing = of_kind(health_.await(kPs, now_), Kind::kMissing);
+  ASSERT_EQ(missing.size(), 1u) << "lost long ago";
+  EXPECT_EQ(missing[0].cause.message(), kPs + ": connection failed: refused");
+  EXPECT_TRUE(of_kind(health_.await(kPs, now_), Kind::kMissing).empty());
+  EXPECT_TRUE(of_kind(pass(1min), Kind::kMissing).empty()) << "once";
+  const auto other = health_.connection_failed(kPs, ConnectStage::kNameLookup, unavailable("no name"), now_);
+  ASSERT_EQ(of_kind(other, Kind::kMissing).size(), 1u) << "another reason";
+
+  (void)health_.heard(kPs, 8, now_);
+  EXPECT_TRUE(health_.await(kPs, now_).empty()) << "it is there";
+  (void)refuse();
+  EXPECT_TRUE(of_kind(health_.await(kPs, now_), Kind::kMissing).empty()) << "lost just now";
+  EXPECT_TRUE(of_kind(pass(1999ms), Kind::kMissing).empty());
+  ASSERT_TRUE(health_.next_tick());
+  EXPECT_EQ(*health_.next_tick(), now_ + 1ms);
+  EXPECT_EQ(of_kind(pass(1ms), Kind::kMissing).size(), 1u) << "each loss is said";
+}
+
 TEST_F(PeerHealthTest, FailedConnectionsAreTriedLessAndLessOften) {
   (void)health_.watch(kPs, now_);
   std::vector<std::int64_t> gaps;

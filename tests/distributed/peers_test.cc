@@ -359,6 +359,37 @@ TEST_F(PeersTest, AMissingPeerIsSaidOnce) {
   EXPECT_TRUE(gone_.empty());
 }
 
+// As a new session waits for its tasks.
+TEST_F(PeersTest, ALostPeerThatIsWaitedForIsSaidToBeMissingOnce) {
+  start();
+  call();
+  plain_->failure = unavailable("cannot connect; the call was not sent");
+  call();
+  ASSERT_EQ(peers_->state(kPs), PeerState::kLost);
+  clock_.advance(1min);
+  lines_.clear();
+  const auto worker = peers_->worker(kPs).value_or_throw();
+  for (int i = 0; i < 3; ++i) {
+    worker->get_status({.wait_for_ready = true}, [](const Result<GetStatusReply>& reply) { EXPECT_FALSE(reply.ok()); });
+    clock_.advance(1min);
+  }
+  EXPECT_EQ(lines_, std::vector<std::string>{"still missing: " + kPs +
+                                             ": connection failed: cannot connect; the call was not sent"});
+}
+
+// As a session that ends tells the tasks that are gone, in case that they come back.
+TEST_F(PeersTest, ALostPeerThatIsOnlyToldIsNotMissed) {
+  start();
+  call();
+  plain_->failure = unavailable("cannot connect; the call was not sent");
+  call();
+  lines_.clear();
+  const auto worker = peers_->worker(kPs).value_or_throw();
+  worker->delete_worker_session({}, {.wait_for_ready = true}, [](const Result<EmptyMessage>&) {});
+  clock_.advance(1min);
+  EXPECT_TRUE(lines_.empty()) << lines_[0];
+}
+
 TEST_F(PeersTest, OnTheSameHostTheFastWayIsTaken) {
   peer_.shm_name = "shm-1";
   peer_.restart(1);

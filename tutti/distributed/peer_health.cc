@@ -82,6 +82,16 @@ PeerHealth::Events PeerHealth::ask_now(const std::string& task, TimePoint now) {
   return events;
 }
 
+PeerHealth::Events PeerHealth::await(const std::string& task, TimePoint now) {
+  forgive(now);
+  Events events;
+  Peer& peer = peers_[task];
+  if (peer.state != PeerState::kLost) return events;
+  peer.awaited = true;
+  tick_peer(task, peer, now, events);
+  return events;
+}
+
 bool PeerHealth::is_dead(const Peer& peer, std::uint64_t incarnation) {
   return std::count(peer.dead.begin(), peer.dead.end(), incarnation) != 0;
 }
@@ -112,6 +122,7 @@ PeerHealth::Events PeerHealth::believe(const std::string& task, std::uint64_t in
   peer.retry = Duration(0);
   peer.failure.reset();
   peer.failed_at.reset();
+  peer.awaited = false;
   peer.said.clear();
   if (peer.watched) peer.next_ask = now + options_.heartbeat;
   const bool first_answer = answered && !std::exchange(peer.answered, true);

@@ -20,7 +20,8 @@ struct PeerHealthOptions {
   Duration lease = std::chrono::milliseconds(1000);      // silence after which it is lost
   Duration first_retry = std::chrono::milliseconds(20);  // after a failed connection; doubles up to `last_retry`
   Duration last_retry = std::chrono::milliseconds(500);
-  Duration patience = std::chrono::seconds(2);  // a peer that was never there is said to be missing after so long
+  // A peer that was never there, or that was lost and is waited for, is said to be missing after so long.
+  Duration patience = std::chrono::seconds(2);
 };
 
 enum class PeerState {
@@ -42,7 +43,7 @@ struct PeerEvent {
     kRestarted,  // answered as another incarnation: what it held is gone
     kLost,
     kAsk,      // now is the time to ask it whether it lives
-    kMissing,  // to be said to people, once a task and stage: `cause` has the stage and the reason
+    kMissing,  // to be said to people, once a task, absence and stage: `cause` has the stage and the reason
   };
   Kind kind;
   std::string task;
@@ -63,6 +64,8 @@ class PeerHealth {
   Events watch(const std::string& task, TimePoint now);
   // As watch, and it is asked now, whenever it would have been.
   Events ask_now(const std::string& task, TimePoint now);
+  // Somebody waits until it is back, if it is lost: from now on it is said to be missing like one that was never there.
+  Events await(const std::string& task, TimePoint now);
   // It answered. An incarnation that was replaced by a later one is not believed any more.
   Events heard(const std::string& task, std::uint64_t incarnation, TimePoint now);
   // It called us. That may be a late message of a process that has been replaced meanwhile: from an incarnation that is
@@ -91,6 +94,7 @@ class PeerHealth {
     TimePoint heard;                  // last
     TimePoint asked_for;              // when it was first watched, or last lost
     bool watched = false;             // somebody needs it; one that only calls us is listened to, not asked
+    bool awaited = false;             // somebody has waited for it since it was lost
     std::optional<TimePoint> next_ask;
     Duration retry{0};  // 0: the last attempt did not fail
     std::optional<Status> failure;
@@ -106,7 +110,8 @@ class PeerHealth {
   void lose(const std::string& task, Peer& peer, const Status& cause, TimePoint now, Events& events);
   // Whether it is to be said that it is missing, once it was waited for.
   static bool is_news(const Peer& peer) {
-    return peer.state == PeerState::kConnecting && !peer.said.contains(peer.failed_at);
+    const bool is_missed = peer.state == PeerState::kConnecting || (peer.state == PeerState::kLost && peer.awaited);
+    return is_missed && !peer.said.contains(peer.failed_at);
   }
   void tick_peer(const std::string& task, Peer& peer, TimePoint now, Events& events);
   std::optional<TimePoint> next_tick_of(const Peer& peer) const;

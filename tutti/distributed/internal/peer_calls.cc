@@ -153,7 +153,9 @@ void Peers::Impl::send(const std::string& task, std::string_view method, Payload
   auto call = std::make_shared<PeerCall>(options.cancellation);
   std::shared_ptr<Channel> channel;
   Status refused;
+  const bool asks_status = method == kGetStatusMethod;
   bool first = false;
+  bool awaits = false;
   {
     MutexLock lock(mu_);
     Peer& peer = *peers_.at(task);
@@ -163,7 +165,10 @@ void Peers::Impl::send(const std::string& task, std::string_view method, Payload
     if (!options.wait_for_ready && health_.state(task) == PeerState::kLost) refused.update(peer.loss);
     if (refused.ok()) {
       channel = peer.fast ? peer.fast : plain(peer);
-      if (health_.state(task) != PeerState::kLost) call->to = health_.incarnation(task);
+      const bool lost = health_.state(task) == PeerState::kLost;
+      if (!lost) call->to = health_.incarnation(task);
+      // A new session waits for it. What else goes to one that is lost tells it, should it come back, what ended.
+      awaits = lost && asks_status;
       call->number = peer.next_number++;
       peer.calls.insert(call);
       first = !std::exchange(peer.watched, true);
@@ -171,13 +176,14 @@ void Peers::Impl::send(const std::string& task, std::string_view method, Payload
   }
   if (!refused.ok()) return done(refused, {});
   if (first) feed([&](TimePoint now) TUTTI_NO_THREAD_SAFETY_ANALYSIS { return health_.watch(task, now); });
+  if (awaits) feed([&](TimePoint now) TUTTI_NO_THREAD_SAFETY_ANALYSIS { return health_.await(task, now); });
   PeerCall::follow_caller(call);
   CallOptions own = options;
   own.cancellation = &call->cancellation;
   // With the channel: one that is replaced ends when its last call has.
   channel->call(method, std::move(request), own,
-                [self = shared_from_this(), task, call, channel, asks_status = method == kGetStatusMethod,
-                 done = std::move(done)](Status status, Payload bytes) {
+                [self = shared_from_this(), task, call, channel, asks_status, done = std::move(done)](Status status,
+                                                                                                      Payload bytes) {
                   self->call_ended(task, call, status);
                   if (asks_status && status.ok()) {
                     return self->status_seen(task, bytes, [call, done, bytes] {
