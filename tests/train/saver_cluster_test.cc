@@ -1,6 +1,7 @@
 // Parameter servers that write their own shards.
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <map>
 #include <thread>
 
@@ -172,6 +173,64 @@ TEST(SaverCluster, InTheBackgroundOfOtherWorkersTraining) {
       // Never half of an update, and everything that the step counts.
       for (float element : value.flat<float>()) ASSERT_EQ(element, value.flat<float>()[0]);
       EXPECT_GE(value.flat<float>()[0], step);
+    }
+  }
+}
+
+// A session in which something else happens before its second step.
+class InterruptedSession : public Session {
+ public:
+  InterruptedSession(std::unique_ptr<Session> session, std::function<void()> meanwhile)
+      : session_(std::move(session)), meanwhile_(std::move(meanwhile)) {}
+  Result<CallableId> make_callable(const Signature& signature) override { return session_->make_callable(signature); }
+  void run_callable_async(CallableId callable, std::vector<Tensor> feeds, const RunOptions& options,
+                          Done done) override {
+    if (++steps_ == 2) meanwhile_();
+    session_->run_callable_async(callable, std::move(feeds), options, std::move(done));
+  }
+  Status release_callable(CallableId callable) override { return session_->release_callable(callable); }
+  Result<std::string> partial_run_setup(const Signature& signature, const RunOptions& options) override {
+    return session_->partial_run_setup(signature, options);
+  }
+  Result<std::vector<Tensor>> partial_run(const std::string& handle, const Feeds& feeds,
+                                          const std::vector<TensorName>& fetches) override {
+    return session_->partial_run(handle, feeds, fetches);
+  }
+  Status extend(std::string_view graph_def) override { return session_->extend(graph_def); }
+  std::vector<std::string> list_devices() override { return session_->list_devices(); }
+  Status close() override { return session_->close(); }
+
+ private:
+  const std::unique_ptr<Session> session_;
+  const std::function<void()> meanwhile_;
+  int steps_ = 0;
+};
+
+// One client's save holds its values and has not begun to write them when another's, of the same graph, comes and goes.
+TEST(SaverCluster, TwoClientsSaveAtTheSameTime) {
+  for (const bool sharded : {false, true}) {
+    TempDirectory directory, others_directory;
+    auto cluster = start(2);
+    SpreadModel model(2), other(2);
+    Saver saver(model.graph, {.sharded = sharded, .save_in_background = true});
+    Saver others(other.graph, {.sharded = sharded, .save_in_background = true});
+    auto other_session = session_on(*cluster, other);
+    other_session->run({other.init});
+    std::string theirs;
+    InterruptedSession session(session_on(*cluster, model), [&] {
+      other_session->run({other.train});
+      theirs = others.save(*other_session, others_directory.file("m"), 1);
+      others.wait();
+    });
+    const std::string path = saver.save(session, directory.file("m"), 0);
+    saver.wait();
+    for (const auto& [saved, step] : {std::pair(path, 0), std::pair(theirs, 1)}) {
+      const auto reader = load_checkpoint(saved);
+      EXPECT_EQ(reader->read("global_step").value_or_throw().scalar<std::int64_t>(), step);
+      for (int v = 0; v < 4; ++v) {
+        const Tensor value = reader->read(str_cat("v", v)).value_or_throw();
+        for (float element : value.flat<float>()) ASSERT_EQ(element, static_cast<float>(step)) << saved << " v" << v;
+      }
     }
   }
 }

@@ -101,7 +101,8 @@ class Saver {
   //
   // In the background: variables keep their values for the checkpoint without a copy (docs/design/0001), and are
   // written by tasks while training goes on. What goes wrong then is thrown by the next call of save, wait or close. A
-  // save that is still being written is waited for by the next one.
+  // save that is still being written is waited for by the next one. Another client's is not in its way. What a client
+  // that dies meanwhile held stays with the tasks until their containers are reset.
   std::string save(Session& session, const std::string& prefix, std::optional<std::int64_t> global_step = {},
                    const SaveOptions& options = {});
   Result<std::string> try_save(Session& session, const std::string& prefix,

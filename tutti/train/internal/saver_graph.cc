@@ -5,6 +5,7 @@
 #include <set>
 
 #include "tutti/core/device_name.h"
+#include "tutti/io/paths.h"
 #include "tutti/ops/array.h"
 #include "tutti/ops/builders.h"
 #include "tutti/ops/slice_info.h"
@@ -244,6 +245,8 @@ class Builder {
   void add_background(SaverGraph& result) {
     ScopeGuard scope = graph_.name_scope("held");
     const Values present = read_all(variables_);
+    // Another client with the same graph may save at the same time, and its copies have names of their own.
+    const std::string of_this_saver = temporary_name("");
     std::vector<Node*> kept;
     Variables copies;
     for (const SavedVariable& variable : variables_) {
@@ -251,7 +254,7 @@ class Builder {
       SavedVariable copy = variable;
       copy.node = add_op(graph_, "VarHandleOp", {}, {{"dtype", variable.dtype}, {"shape", variable.shape}},
                          variable.node->name());
-      graph_.set_attr(*copy.node, "shared_name", copy.node->name());
+      graph_.set_attr(*copy.node, "shared_name", copy.node->name() + of_this_saver);
       kept.push_back(add_op(graph_, "AssignVariableOp", {copy.node->output(), present.at(variable.node)},
                             {{"dtype", variable.dtype}}, "AssignVariableOp"));
       copies.push_back(std::move(copy));
