@@ -59,7 +59,6 @@ struct Flags {
   std::int64_t log_steps = 100;
   std::int64_t digits = 30000;
   bool evaluate = true;
-  bool count_gradients = false;
   bool log_cluster = false;
 };
 
@@ -100,8 +99,8 @@ void add_flags(CLI::App& app, Flags& flags) {
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   app.add_option("--log_gradients", flags.log_gradients,
-                 "With --is_sync or --strict: steps between the chief's lines on what became of each worker's "
-                 "gradients; 0: none")
+                 "With --is_sync or --strict: the chief says every so many steps, and at the end, how many of each "
+                 "worker's gradients counted, came too late or came again; 0: never")
       ->check(CLI::NonNegativeNumber);
   app.add_option("--replicas_to_aggregate", flags.replicas_to_aggregate,
                  "With --is_sync: gradients that make a step; the other workers are backups. 0: one of each worker")
@@ -125,9 +124,6 @@ void add_flags(CLI::App& app, Flags& flags) {
   app.add_option("--log_steps", flags.log_steps, "Steps between lines of progress")->capture_default_str();
   app.add_option("--digits", flags.digits, "Digits to draw, where there are no files of MNIST")->capture_default_str();
   app.add_flag("--evaluate,!--no-evaluate", flags.evaluate, "Whether the chief tests the result");
-  app.add_flag("--count_gradients", flags.count_gradients,
-               "With --is_sync: the chief says how many gradients of each worker counted, and how many came too late")
-      ->needs(sync);
   app.add_flag("--log_cluster", flags.log_cluster, "Say when other tasks come and go");
 }
 
@@ -246,14 +242,6 @@ std::vector<std::string> parameter_servers(const ClusterSpec& cluster) {
   return devices;
 }
 
-// A gradient here is that of one variable.
-void print_counts(const std::vector<GradientRow>& rows) {
-  for (const auto& [worker, counts] : counts_by_worker(rows)) {
-    std::printf("gradients of %s: %lld applied, %lld stale\n", worker.c_str(), static_cast<long long>(counts.applied),
-                static_cast<long long>(counts.stale));
-  }
-}
-
 // Batches of a worker's own, in random order; strictly, those that a claim {step, shard} names, the same for all.
 class Feeder {
  public:
@@ -281,10 +269,13 @@ class Feeder {
 
 void train(Server& server, const Place& place, const Flags& flags) {
   Feeder feeder(place, flags);
-  // Variables go to the parameter servers in turn, everything else to this worker.
+  // Variables go to the parameter servers by their sizes, everything else to this worker.
   Graph graph(builtin_ops());
-  const auto scope =
-      graph.device_scope(replica_device_setter({.cluster = place.cluster, .worker_device = place.device}));
+  const auto servers = static_cast<int>(parameter_servers(place.cluster).size());
+  const auto scope = graph.device_scope(
+      replica_device_setter({.cluster = place.cluster,
+                             .worker_device = place.device,
+                             .ps_strategy = servers > 0 ? greedy_load_balancing(servers) : PsStrategy()}));
   const DigitModel model(graph);
   const Var global_step = get_or_create_global_step(graph);
   const std::unique_ptr<Optimizer> optimizer = optimizers().at(flags.optimizer)(flags.learning_rate);
@@ -312,8 +303,7 @@ void train(Server& server, const Place& place, const Flags& flags) {
     step_op = late.apply_gradients(gradients(late, model, global_step, place, flags), global_step);
   }
 
-  std::optional<GradientLedgerReader> ledger;
-  if (flags.count_gradients) ledger.emplace(graph, parameter_servers(place.cluster));
+  // It ends after the chief's hook: when the last counts are read no gradient is applied any more.
   if (flags.log_gradients > 0 && place.is_chief()) {
     hooks.push_back(
         GradientLedgerHook({.devices = parameter_servers(place.cluster), .every_n_steps = flags.log_gradients}));
@@ -355,13 +345,16 @@ void train(Server& server, const Place& place, const Flags& flags) {
 
   if (!place.is_chief()) return;
   progress.summarise();
-  if (!ledger && !flags.evaluate) return;
+  if (!flags.evaluate) return;
   const auto after = server.connect(graph, connection).value_or_throw();
-  if (ledger) print_counts(ledger->read(*after));
-  if (flags.evaluate) std::printf("test accuracy %.1f %%\n", 100 * test_accuracy(*after, model, test_digits()));
+  std::printf("test accuracy %.1f %%\n", 100 * test_accuracy(*after, model, test_digits()));
 }
 
 int run(const Flags& flags) {
+  if (flags.log_gradients > 0 && !flags.is_sync && !flags.strict) {
+    throw_error(invalid_argument("--log_gradients=", flags.log_gradients,
+                                 " without --is_sync or --strict: else nobody counts gradients"));
+  }
   ServerOptions task = this_task(flags);
   if (!flags.log_cluster) task.log = [](const std::string&) {};
   const std::unique_ptr<Server> server = Server::start(task).value_or_throw();

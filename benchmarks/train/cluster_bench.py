@@ -35,7 +35,7 @@ TICKS = os.sysconf("SC_CLK_TCK")
 PATIENCE = 120  # seconds: after these something is broken
 STRAGGLER_BUDGET = 0.85
 SAVE_STEPS, SAVE_BUDGET = 50, 0.02
-GRADIENTS_LINE = re.compile(r"gradients of /job:worker/task:(\d+): (\d+) applied, (\d+) stale")
+GRADIENTS_LINE = re.compile(r"Gradients of /job:worker/task:(\d+) at step \d+: (\d+) applied, (\d+) stale")
 
 
 class Job:
@@ -197,7 +197,8 @@ def straggler_ratio(workers, aggregate, args):
 def stale_shares(workers, aggregate, args):
     """By worker: which part of its gradients came too late, with the last worker slowed."""
     steps = int(400 * args.seconds)
-    with Job(workers, "--is_sync", "--count_gradients", f"--replicas_to_aggregate={aggregate}", train_steps=steps) as job:
+    with Job(workers, "--is_sync", f"--log_gradients={steps}", f"--replicas_to_aggregate={aggregate}",
+             train_steps=steps) as job:
         job.wait_steps(0, range(workers - 1))
         slowed = Slowed(job.processes()[f"worker {workers - 1}"])
         try:
@@ -206,7 +207,7 @@ def stale_shares(workers, aggregate, args):
             slowed.end()
         job.reader.join()
         counts = {int(match[1]): (int(match[2]), int(match[3])) for line in job.other
-                  if (match := GRADIENTS_LINE.search(line))}
+                  if (match := GRADIENTS_LINE.search(line))}  # the last of each: at the end
     return {worker: stale / max(1, applied + stale) for worker, (applied, stale) in sorted(counts.items())}
 
 

@@ -135,7 +135,7 @@ def asynchronous(folder):
 
 
 def synchronous(folder):
-    text, reports = every_gradient(folder, "--is_sync", "--count_gradients")
+    text, reports = every_gradient(folder, "--is_sync", f"--log_gradients={SHORT_STEPS // 3}")
     gradients = sum(map(len, reports))
     # The last step ends a worker before it can say so.
     if gradients < 2 * SHORT_STEPS - 1:
@@ -146,9 +146,14 @@ def synchronous(folder):
     if len(seen[0] & seen[1]) < len(seen[0] | seen[1]) / 2:
         sys.exit(f"both workers saw only {len(seen[0] & seen[1])} of {len(seen[0] | seen[1])} steps")
     # Two gradients of each of six variables are a step.
-    applied = re.findall(r"^\[worker 0\] gradients of /job:worker/task:\d: (\d+) applied, \d+ stale$", text, flags=re.MULTILINE)
-    if len(applied) != 2 or sum(map(int, applied)) < 12 * SHORT_STEPS:
-        sys.exit(f"the workers' gradients in {SHORT_STEPS} steps: {applied}")
+    told = re.findall(r"^\[worker 0\] Gradients of /job:worker/task:(\d) at step (\d+): (\d+) applied, \d+ stale, 0 retried$",
+                      text, flags=re.MULTILINE)
+    applied = {worker: int(count) for worker, _, count in told}  # the last of each
+    if len(applied) != 2 or sum(applied.values()) < 12 * SHORT_STEPS:
+        sys.exit(f"the workers' gradients in {SHORT_STEPS} steps: {told}")
+    # The first steps, two at intervals and the end; these may be the same.
+    if len({step for _, step, _ in told}) < 3:
+        sys.exit(f"the workers' gradients were not told of at intervals: {told}")
 
 
 def check_speed(text):
