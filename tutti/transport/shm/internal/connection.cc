@@ -70,10 +70,12 @@ Result<std::shared_ptr<Connection>> Connection::open(Joined joined, const Connec
   std::shared_ptr<Connection> connection(
       new Connection(std::move(joined), services, number, std::move(on_lost), std::move(on_closed)));
   TUTTI_RETURN_IF_ERROR(services.loop->watch(connection->socket_->get(), connection));
-  if (Status status = services.loop->watch(connection->own_bell_.get(), connection); !status.ok()) {
-    services.loop->forget(connection->socket_->get());
+  if (const Status status = services.loop->watch(connection->own_bell_.get(), connection); !status.ok()) {
+    connection->close(status);
     return status;
   }
+  // It may have been lost since its socket is watched, and a bell never tells of that again.
+  if (!connection->is_open()) services.loop->forget(connection->own_bell_.get());
   connection->pump_soon();  // says for the first time that we sleep
   return connection;
 }

@@ -19,7 +19,7 @@ Result<UniqueFd> make_doorbell() {
 
 void ring_doorbell(int fd) {
   const std::uint64_t one = 1;
-  // Fails only when the counter is full; then it has been rung.
+  // Fails when the counter is full, which takes 2^64 rings or a peer that spoils its own bell.
   [[maybe_unused]] const auto written = ::write(fd, &one, sizeof one);
 }
 

@@ -8,7 +8,7 @@
 namespace tutti::shm {
 namespace {
 
-// Taken from the socket at a time, so that a peer that never stops ringing does not keep a thread.
+// Taken from the socket at a time, so that a peer that never stops sending does not keep a thread.
 constexpr int kMaxPackets = 64;
 
 enum class Heard { kNothing, kSomething, kEnd };

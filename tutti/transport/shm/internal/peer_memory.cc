@@ -7,7 +7,7 @@ namespace {
 
 // A peer with more is out of its mind or means harm.
 constexpr std::size_t kMaxSegments = 4096;
-// A peer that never stops ringing does not keep a thread, nor the lock.
+// A peer that never stops sending does not keep a thread, nor the lock.
 constexpr std::size_t kMaxPacketsAtATime = 64;
 // More than a socket holds.
 constexpr std::size_t kMaxPacketsQueued = 4096;
