@@ -7,6 +7,7 @@
 
 #include "tests/train/saver_fixture.h"
 #include "tutti/distributed/in_process_cluster.h"
+#include "tutti/ops/builders.h"
 #include "tutti/ops/partitioned_variable.h"
 #include "tutti/strategies/replica_device_setter.h"
 #include "tutti/train/checkpoint_reader.h"
@@ -233,6 +234,29 @@ TEST(SaverCluster, TwoClientsSaveAtTheSameTime) {
       }
     }
   }
+}
+
+// As a chief that was killed while it saved, and started again.
+TEST(SaverCluster, WhoComesAfterAHolderThatDiedLetsGoOfWhatItHeld) {
+  TempDirectory directory;
+  auto cluster = start(2);
+  {
+    SpreadModel model(2);
+    Saver saver(model.graph, {.sharded = true, .save_in_background = true, .holder = "chief"});
+    auto session = session_on(*cluster, model);
+    session->run({model.init});
+    session->run({model.graph.find("save/held/hold")});
+  }
+  SpreadModel model(2);
+  Saver saver(model.graph, {.sharded = true, .save_in_background = true, .holder = "chief"});
+  Node* held = model.graph.find("save/held/v0");
+  ScopeGuard beside = model.graph.colocate_with(*held);
+  const Output value = op1("ReadVariableOp", {held->output()}, {{"dtype", DType::kFloat}});
+  auto session = session_on(*cluster, model);
+  ASSERT_TRUE(session->try_run({}, {value}).ok());
+  saver.save(*session, directory.file("m"), 0);
+  saver.wait();
+  EXPECT_EQ(session->try_run({}, {value}).status().code(), Code::kFailedPrecondition);
 }
 
 TEST(SaverCluster, ADamagedShardChangesNothing) {

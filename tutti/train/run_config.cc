@@ -90,6 +90,7 @@ MonitoredTrainingSessionOptions RunConfig::session_options(Graph& graph) const {
   saver.sharded = true;
   saver.allow_empty = true;
   saver.save_in_background = save_in_background;
+  saver.holder = "chief";
   options.scaffold = std::make_shared<Scaffold>();
   options.scaffold->saver = internal::saver_in(environment, graph, saver);
   options.environment = environment;

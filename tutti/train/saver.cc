@@ -102,7 +102,8 @@ class Saver::Impl {
                                          {.name = options_.name,
                                           .sharded = options_.sharded,
                                           .reshape = options_.reshape,
-                                          .background = options_.save_in_background});
+                                          .background = options_.save_in_background,
+                                          .holder = options_.holder});
     nodes_.names.max_to_keep = options_.max_to_keep;
     nodes_.names.keep_checkpoint_every_n_hours = options_.keep_checkpoint_every_n_hours;
   }

@@ -53,6 +53,9 @@ struct SaverOptions {
   bool save_in_background = false;
   // The scope of the saver's nodes.
   std::string name = "save";
+  // Who saves: what it holds in the background is named for it, so that who comes after one that died lets go of it.
+  // Those who may save the same variables at the same time need different ones. "": a name that nobody else has.
+  std::string holder;
 
   // The disk that the tasks write to, as the client sees it; null: the local one. Outlives the saver.
   FileSystem* files = nullptr;
@@ -101,8 +104,8 @@ class Saver {
   //
   // In the background: variables keep their values for the checkpoint without a copy (docs/design/0001), and are
   // written by tasks while training goes on. What goes wrong then is thrown by the next call of save, wait or close. A
-  // save that is still being written is waited for by the next one. Another client's is not in its way. What a client
-  // that dies meanwhile held stays with the tasks until their containers are reset.
+  // save that is still being written is waited for by the next one. Another holder's is not in its way. What a client
+  // that dies meanwhile held stays with the tasks until its holder saves again, or their containers are reset.
   std::string save(Session& session, const std::string& prefix, std::optional<std::int64_t> global_step = {},
                    const SaveOptions& options = {});
   Result<std::string> try_save(Session& session, const std::string& prefix,

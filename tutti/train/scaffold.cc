@@ -57,6 +57,7 @@ std::shared_ptr<Saver> default_saver(Graph& graph, bool in_background, const Env
   options.sharded = true;
   options.allow_empty = true;
   options.save_in_background = in_background;
+  options.holder = "chief";  // of a job, who is one at a time
   return internal::saver_in(environment, graph, options);
 }
 

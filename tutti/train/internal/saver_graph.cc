@@ -246,7 +246,7 @@ class Builder {
     ScopeGuard scope = graph_.name_scope("held");
     const Values present = read_all(variables_);
     // Another client with the same graph may save at the same time, and its copies have names of their own.
-    const std::string of_this_saver = temporary_name("");
+    const std::string of_holder = options_.holder.empty() ? temporary_name("") : str_cat("/", options_.holder);
     std::vector<Node*> kept;
     Variables copies;
     for (const SavedVariable& variable : variables_) {
@@ -254,7 +254,7 @@ class Builder {
       SavedVariable copy = variable;
       copy.node = add_op(graph_, "VarHandleOp", {}, {{"dtype", variable.dtype}, {"shape", variable.shape}},
                          variable.node->name());
-      graph_.set_attr(*copy.node, "shared_name", copy.node->name() + of_this_saver);
+      graph_.set_attr(*copy.node, "shared_name", copy.node->name() + of_holder);
       kept.push_back(add_op(graph_, "AssignVariableOp", {copy.node->output(), present.at(variable.node)},
                             {{"dtype", variable.dtype}}, "AssignVariableOp"));
       copies.push_back(std::move(copy));

@@ -29,6 +29,7 @@ struct SaverGraphOptions {
   bool sharded = false;
   bool reshape = false;
   bool background = false;
+  std::string holder;  // as in SaverOptions
 };
 
 struct SaverGraph {
