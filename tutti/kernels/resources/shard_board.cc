@@ -69,12 +69,18 @@ std::string ShardBoard::somebody_but(const std::string& worker) const {
 Status ShardBoard::agree_on_threads(const Asker& asker) {
   if (asker.threads != threads_) {
     const std::string other = somebody_but(asker.worker);
-    if (!other.empty() || begun_) {
+    if (!other.empty()) {
       return failed_precondition(
-          "worker ", printable(asker.worker), " has ", asker.threads, " threads for one kernel, but ",
-          other.empty() ? str_cat("step ", step_, " was begun with ") : str_cat(printable(other), " has "), threads_,
+          "worker ", printable(asker.worker), " has ", asker.threads, " threads for one kernel, but ", printable(other),
+          " has ", threads_,
           ": their gradients would differ in their last bits. Strict replicas need the same number on all workers "
           "(tutti run --threads, TUTTI_THREADS)");
+    }
+    // Its gradients may be there in part. A job that was started again, with another number, opens the step anew; its
+    // workers may come before that, and try again.
+    if (begun_) {
+      return aborted("worker ", printable(asker.worker), " has ", asker.threads, " threads for one kernel, but step ",
+                     step_, " was begun with ", threads_, " and has not been opened anew");
     }
     threads_ = asker.threads;
   }
@@ -105,9 +111,13 @@ void ShardBoard::next(const Asker& asker, const ShardClaim& finished, Cancellati
   {
     MutexLock lock(mu_);
     Status refused = waiter->came_too_late(token) ? cancelled("asking for a shard was cancelled") : ended();
-    if (refused.ok()) refused = agree_on_threads(asker);
+    bool agrees = true;
+    if (refused.ok()) {
+      refused = agree_on_threads(asker);
+      agrees = refused.ok();
+    }
     // Also who is cancelled, or late, has finished it.
-    if (!none && finished.step == step_ && refused.code() != Code::kFailedPrecondition) {
+    if (!none && finished.step == step_ && agrees) {
       shards_[static_cast<std::size_t>(finished.shard)] = {.state = State::kDone};
     }
     if (!refused.ok()) {
@@ -267,7 +277,7 @@ void ShardBoard::cancel_attend(const std::shared_ptr<AttendWaiter>& waiter) {
 }
 
 Status ShardBoard::ended() const {
-  if (abandoned_) return aborted("board '", printable(options_.name), "' was reset");
+  if (abandoned_) return aborted("board '", printable(options_.name), "' was reset or destroyed");
   if (closed_) return out_of_range("board '", printable(options_.name), "' is closed: training has ended");
   return {};
 }

@@ -57,12 +57,12 @@ class ShardBoard : public Resource, public WaitingRoom, public std::enable_share
   };
   // `finished` {-1, -1}: nothing. One of another step is not looked at. Errors: kInvalidArgument for a worker without a
   // name or threads, or a shard that does not exist; kFailedPrecondition for another number of threads than that of
-  // who holds a shard, waits for one or attends, or than that with which a shard of the open step was handed out, whose
-  // gradient may be there in part; kOutOfRange once the board is closed; kCancelled; kAborted once its container was
-  // reset.
+  // who holds a shard, waits for one or attends; kOutOfRange once the board is closed; kCancelled; kAborted once it was
+  // destroyed or its container reset, and for another number of threads while nobody is there: until the step is opened
+  // anew.
   void next(const Asker& asker, const ShardClaim& finished, Cancellation& cancellation, NextDone done);
   // Waits until `cancellation` comes, and then gives back what `worker` holds: the step that calls it is the worker's
-  // presence. OK when the board is closed, kAborted once its container was reset.
+  // presence. OK when the board is closed, kAborted once it was destroyed or its container reset.
   void attend(const std::string& worker, Cancellation& cancellation, AttendDone done);
   // All shards of `step` are to be done. A closed board is open again.
   void open(std::int64_t step);
