@@ -56,7 +56,8 @@ class TensorList : public VariantObject {
  private:
   struct Items {
     Mutex mu;
-    // Never shrinks; a list sees the first size_ of them, and those do not change.
+    // Never shrinks. A list sees the first size_ of them, which change only while nobody else has the list or the
+    // items.
     std::vector<Tensor> tensors TUTTI_GUARDED_BY(mu);
   };
   TensorList(const TensorList& like, std::shared_ptr<Items> items, std::int64_t size, int depth);

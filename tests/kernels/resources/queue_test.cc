@@ -231,7 +231,7 @@ TEST_F(QueueTest, WhoWaitsInAResetQueueIsTold) {
   EXPECT_FALSE(got.status);
   queue->abandon();
   ASSERT_TRUE(got.status);
-  EXPECT_EQ(*got.status, aborted("FIFOQueue 'q' was reset"));
+  EXPECT_EQ(*got.status, aborted("FIFOQueue 'q' was reset or destroyed"));
   queue->try_dequeue(cancellation_, late.dequeued());
   ASSERT_TRUE(late.status);
   EXPECT_EQ(late.status->code(), Code::kAborted);

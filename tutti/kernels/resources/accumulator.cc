@@ -129,7 +129,7 @@ void Accumulator::abandon() {
 }
 
 Status Accumulator::abandoned_error() const {
-  return aborted("accumulator '", printable(options_.name), "' was reset");
+  return aborted("accumulator '", printable(options_.name), "' was reset or destroyed");
 }
 
 void Accumulator::serve(std::vector<WaiterPtr>* finished) {

@@ -49,7 +49,7 @@ class Accumulator : public Resource, public WaitingRoom, public std::enable_shar
   const AccumulatorOptions& options() const { return options_; }
 
   // kInvalidArgument unless num_required > 0; kCancelled "TakeGrad operation was cancelled"; kAborted once the
-  // accumulator's container was reset.
+  // accumulator was destroyed, or its container reset.
   void take(std::int64_t num_required, Cancellation& cancellation, TakeDone done);
   // May go backwards.
   void set_global_step(std::int64_t step);

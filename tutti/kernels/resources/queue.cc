@@ -368,7 +368,7 @@ void Queue::abandon() {
 }
 
 Status Queue::abandoned_error() const {
-  return aborted(queue_kind_name(options_.kind), " '", printable(options_.name), "' was reset");
+  return aborted(queue_kind_name(options_.kind), " '", printable(options_.name), "' was reset or destroyed");
 }
 
 void Queue::give_back(Attempt& attempt) {

@@ -94,7 +94,7 @@ void ShardAccumulator::take(std::int64_t step, Cancellation& cancellation, TakeD
     if (waiter->came_too_late(token)) {
       refused = cancelled("taking a gradient was cancelled");
     } else if (abandoned_) {
-      refused = aborted("accumulator '", printable(options_.name), "' was reset");
+      refused = aborted("accumulator '", printable(options_.name), "' was reset or destroyed");
     } else {
       enter(step);
       if (step != step_) {
@@ -166,7 +166,7 @@ void ShardAccumulator::abandon() {
   {
     MutexLock lock(mu_);
     abandoned_ = true;
-    end_waiting(aborted("accumulator '", printable(options_.name), "' was reset"), &finished);
+    end_waiting(aborted("accumulator '", printable(options_.name), "' was reset or destroyed"), &finished);
   }
   answer_all(finished);
 }

@@ -157,7 +157,7 @@ void StagingArea::clear() {
 
 std::string StagingArea::debug_string() const { return str_cat("staging area '", printable(name_), "'"); }
 
-Status StagingArea::abandoned_error() const { return aborted(debug_string(), " was reset"); }
+Status StagingArea::abandoned_error() const { return aborted(debug_string(), " was reset or destroyed"); }
 
 void StagingArea::abandon() {
   std::vector<VisitorPtr> finished;

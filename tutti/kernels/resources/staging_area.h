@@ -25,8 +25,9 @@ struct StagingLimits {
 };
 
 // First in, first out. Calls never block: one that cannot be served waits in line, holding no thread, until it is, or
-// `cancellation` fires (kCancelled), or the area's container was reset (kAborted); then `done` runs exactly once, with
-// no lock held, possibly before the call returns. `cancellation` must live until `done` has begun. Thread-safe.
+// `cancellation` fires (kCancelled), or the area was destroyed or its container reset (kAborted); then `done` runs
+// exactly once, with no lock held, possibly before the call returns. `cancellation` must live until `done` has begun.
+// Thread-safe.
 class StagingArea : public Resource, public WaitingRoom, public std::enable_shared_from_this<StagingArea> {
  public:
   using Done = std::function<void(Status, TensorTuple)>;

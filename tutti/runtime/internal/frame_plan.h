@@ -2,9 +2,8 @@
 // it does with tokens, and who gets its outputs. Never changes once created, so that runs share it without locks.
 //
 //   * An item is a node; its number is the same here and in the table. A FrameDef is a loop, of which a run may have
-//   many
-//     executions, the frames; frames[0] is the root, what lies outside of every loop, and a parent comes before its
-//     children.
+//     many executions, the frames; frames[0] is the root, what lies outside of every loop, and a parent comes before
+//     its children.
 //   * An item runs in the frame that its inputs arrive in: an Enter in the parent, an Exit in the loop that it leaves.
 //     Exits and NextIterations are never in the root, and a NextIteration and the Merge that it continues are in one
 //     frame.
@@ -68,7 +67,7 @@ struct FramePlan {
   std::vector<std::uint8_t> all_last_use;  // for the node with most inputs: a token is read once
 
   // kInvalidArgument for a node whose inputs come from different loops, an Exit or NextIteration outside of every loop,
-  // and loops nested too deep.
+  // a NextIteration whose Merge is in another one, and loops nested too deep.
   static Result<FramePlan> create(NodeTable table);
 };
 
