@@ -54,7 +54,7 @@ class RingWriter {
   std::uint64_t written() const { return tail_; }
   // REQUIRES: bytes.size() <= room(). Not seen by the reader before publish().
   void write(std::span<const std::byte> bytes);
-  void publish() { ring_.control->tail.store(tail_, std::memory_order_seq_cst); }
+  void publish();
   // After publish(): whether the reader sleeps and has to be woken, now, by the caller.
   bool take_reader_sleeps();
   // Asks to be woken when there is room. Look at refresh() and room() once more afterwards.
@@ -81,7 +81,7 @@ class RingReader {
   // REQUIRES: out.size() <= available().
   void read(std::span<std::byte> out);
   // Gives the room of what was read back.
-  void publish() { ring_.control->head.store(head_, std::memory_order_seq_cst); }
+  void publish();
   // After publish(): whether the writer waits for room and has to be woken, now, by the caller.
   bool take_writer_waits();
   // Asks to be woken. Look at refresh() and available() once more afterwards.
