@@ -80,7 +80,7 @@ class KernelContext {
   struct Frame {
     Value* slots = nullptr;
     const std::uint32_t* input_index = nullptr;
-    const std::uint8_t* last_use = nullptr;  // per input: nobody reads it after this node
+    const std::uint8_t* last_use = nullptr;  // per input: this node reads it once, and nobody after it
     Value* outputs = nullptr;
     const DType* output_types = nullptr;
     int num_inputs = 0;
@@ -104,7 +104,8 @@ class KernelContext {
 
   // Step memory for output i, of the output's type; contents undefined.
   Result<Tensor*> allocate_output(int i, const Shape& shape);
-  // Output `out` in the memory of input `in` when nobody else needs that and it fits, else null.
+  // Output `out` in the memory of input `in` when nobody else needs that, no other input of this node is in it, and it
+  // fits; else null.
   Tensor* forward(int in, int out, const Shape& shape);
   // The memory of input `in` when nobody else needs it and it fits, else allocate_output. The kernel may
   // then read input `in` element by element while it writes the output.

@@ -296,8 +296,7 @@ class AddNKernel : public Kernel {
       context.set_output(0, first);
       return {};
     }
-    TUTTI_ASSIGN_OR_RETURN(Tensor * out, may_overwrite(context) ? context.forward_or_allocate(0, 0, first.shape())
-                                                                : context.allocate_output(0, first.shape()));
+    TUTTI_ASSIGN_OR_RETURN(Tensor * out, context.forward_or_allocate(0, 0, first.shape()));
     parallel_for(context.team(), first.num_elements(), kElementGrain,
                  [&](std::int64_t begin, std::int64_t end) { add_range(context, *out, begin, end); });
     return {};
@@ -305,14 +304,6 @@ class AddNKernel : public Kernel {
 
  private:
   explicit AddNKernel(BinaryFunction add) : add_(add) {}
-
-  // The first input may hold the running sum unless it comes again later.
-  static bool may_overwrite(const KernelContext& context) {
-    for (int k = 1; k < context.num_inputs(); ++k) {
-      if (context.input(k).buffer() == context.input(0).buffer()) return false;
-    }
-    return true;
-  }
 
   // Sums piece by piece, so that the running sum stays in the first-level cache.
   void add_range(const KernelContext& context, Tensor& out, std::int64_t begin, std::int64_t end) const {

@@ -18,6 +18,7 @@
 #include <algorithm>
 #include <atomic>
 #include <map>
+#include <span>
 #include <utility>
 
 #include "tutti/core/flush_denormals.h"
@@ -310,10 +311,11 @@ void SegmentExecutable::plan_lifetimes() {
     }
     item.frees.end = static_cast<std::uint32_t>(frees_.size());
     item.counted.end = static_cast<std::uint32_t>(counted_.size());
-    for (int k = 0; k < item.num_inputs; ++k) {
-      const std::uint32_t slot = input_slots_[item.inputs_begin + k];
-      const auto begin = frees_.begin() + item.frees.begin;
-      last_use_[item.inputs_begin + k] = std::find(begin, frees_.end(), slot) != frees_.end();
+    const auto inputs = std::span(input_slots_).subspan(item.inputs_begin, item.num_inputs);
+    for (std::size_t k = 0; k < inputs.size(); ++k) {
+      // What comes in twice is written over by nobody: the node would read what it has written.
+      const bool freed = std::find(frees_.begin() + item.frees.begin, frees_.end(), inputs[k]) != frees_.end();
+      last_use_[item.inputs_begin + k] = freed && std::ranges::count(inputs, inputs[k]) == 1;
     }
   }
 }
