@@ -52,14 +52,17 @@ bool ShardBoard::holds_or_waits(const std::string& worker) const {
          std::ranges::any_of(waiters_, [&](const auto& waiter) { return waiter->worker == worker; });
 }
 
-std::string ShardBoard::somebody_but(const std::string& worker) const {
+std::string ShardBoard::holder_but(const std::string& worker) const {
   for (const Shard& shard : shards_) {
     if (shard.state == State::kOut && shard.worker != worker) return shard.worker;
   }
+  return {};
+}
+
+std::string ShardBoard::attendant_but(const std::string& worker) const {
   for (const auto& waiter : waiters_) {
     if (waiter->worker != worker) return waiter->worker;
   }
-  // Between two steps, or two tries of one, a worker may hold nothing and wait for nothing.
   for (const auto& waiter : present_) {
     if (waiter->computes && waiter->worker != worker) return waiter->worker;
   }
@@ -68,14 +71,17 @@ std::string ShardBoard::somebody_but(const std::string& worker) const {
 
 Status ShardBoard::agree_on_threads(const Asker& asker) {
   if (asker.threads != threads_) {
-    const std::string other = somebody_but(asker.worker);
-    if (!other.empty()) {
-      return failed_precondition(
-          "worker ", printable(asker.worker), " has ", asker.threads, " threads for one kernel, but ", printable(other),
-          " has ", threads_,
-          ": their gradients would differ in their last bits. Strict replicas need the same number on all workers "
-          "(tutti run --threads, TUTTI_THREADS)");
+    const auto other_has = [&](const std::string& other) {
+      return str_cat("worker ", printable(asker.worker), " has ", asker.threads, " threads for one kernel, but ",
+                     printable(other), " has ", threads_,
+                     ": their gradients would differ in their last bits. Strict replicas need the same number on all "
+                     "workers (tutti run --threads, TUTTI_THREADS)");
+    };
+    if (const std::string holder = holder_but(asker.worker); !holder.empty()) {
+      return failed_precondition(other_has(holder));
     }
+    // One that holds nothing may be what is left of a process that died. To be tried again.
+    if (const std::string other = attendant_but(asker.worker); !other.empty()) return aborted(other_has(other));
     // Its gradients may be there in part. A job that was started again, with another number, opens the step anew; its
     // workers may come before that, and try again.
     if (begun_) {
@@ -86,6 +92,13 @@ Status ShardBoard::agree_on_threads(const Asker& asker) {
   }
   for (const auto& waiter : present_) waiter->computes |= waiter->worker == asker.worker;
   return {};
+}
+
+// Whoever came under this name before is gone, or was refused as well.
+void ShardBoard::computes_no_more(const std::string& worker) {
+  for (const auto& waiter : present_) {
+    if (waiter->worker == worker) waiter->computes = false;
+  }
 }
 
 void ShardBoard::next(const Asker& asker, const ShardClaim& finished, Cancellation& cancellation, NextDone done) {
@@ -115,6 +128,7 @@ void ShardBoard::next(const Asker& asker, const ShardClaim& finished, Cancellati
     if (refused.ok()) {
       refused = agree_on_threads(asker);
       agrees = refused.ok();
+      if (!agrees) computes_no_more(worker);
     }
     // Also who is cancelled, or late, has finished it.
     if (!none && finished.step == step_ && agrees) {
