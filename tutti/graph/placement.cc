@@ -102,12 +102,9 @@ class Placer {
   }
 
   Status join_state(const Node& node) {
-    const bool call = calls_function(node);  // its body may use handles of several devices
     for (std::size_t i = 0; i < node.inputs().size(); ++i) {
       const Output input = node.input(static_cast<int>(i));
-      if (!input) continue;
-      const EdgeType type = node.input_types()[i];
-      if (!type.is_ref && (type.dtype != DType::kResource || call || calls_function(*input.node))) continue;
+      if (!input || !shares_state(*input.node, node, static_cast<int>(i))) continue;
       TUTTI_RETURN_IF_ERROR(yield_to(*input.node, node));
       TUTTI_RETURN_IF_ERROR(join(*input.node, node));
     }

@@ -103,6 +103,20 @@ TEST_F(FuseProductTest, WhatGivesOthersItsDeviceStays) {
   EXPECT_EQ(count(body, "Relu"), 1u);
 }
 
+// The update asks for no device, like the product; it is where its variable is.
+TEST_F(FuseProductTest, WhatMustBeWithAVariableElsewhereStays) {
+  Node* variable = nullptr;
+  {
+    const auto there = graph_.device_scope("/device:CPU:1");
+    variable = add_op(graph_, "VarHandleOp", {}, {{"dtype", DType::kFloat}, {"shape", PartialShape({3})}});
+  }
+  Node* update = add_op(graph_, "AssignVariableOp", {variable->output(), b_}, {{"dtype", DType::kFloat}});
+  put_with(product_, Output(update, 0));
+  EXPECT_EQ(count(fused({layer_}, {update}), "_FusedMatMul"), 0u);
+  graph_.set_requested_device(*variable, "");
+  EXPECT_EQ(count(fused({layer_}, {update}), "_FusedMatMul"), 1u);
+}
+
 TEST_F(FuseProductTest, WhatAsksForOneDeviceIsFusedWhateverItIsWith) {
   Output other = neg(b_);
   put_with(product_, other);

@@ -29,4 +29,10 @@ bool is_pure(const Node& node) {
                       [](const EdgeType& type) { return type.is_ref; });
 }
 
+bool shares_state(const Node& source, const Node& reader, int i) {
+  const EdgeType type = reader.input_types()[static_cast<std::size_t>(i)];
+  if (type.is_ref) return true;
+  return type.dtype == DType::kResource && !calls_function(reader) && !calls_function(source);
+}
+
 }  // namespace tutti

@@ -21,6 +21,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "tutti/graph/internal/purity.h"
 #include "tutti/graph/passes/passes.h"
 
 namespace tutti {
@@ -29,8 +30,9 @@ namespace {
 constexpr std::size_t kMaxSteps = 24;   // of one fused chain
 constexpr std::size_t kMaxInputs = 12;  // likewise: more would not stay in the first-level cache
 
-// The nodes that `_class` puts together with others that ask for another device. Only placement knows where they go:
-// one may have to be elsewhere than its reader, which asks for the same, or give its device to those that name it.
+// The nodes that `_class`, or a variable or handle, puts together with others that ask for another device. Only
+// placement knows where they go: one may have to be elsewhere than its reader, which asks for the same, or give its
+// device to those that name it.
 class Torn {
  public:
   explicit Torn(const Graph& graph) {
@@ -44,6 +46,7 @@ class Torn {
       }
     }
     if (parent_.empty()) return;
+    for (const Node* node : nodes) join_state(*node);
     std::unordered_map<std::string_view, std::string_view> wishes;  // by group
     std::unordered_set<std::string_view> torn;
     const auto is_member = [this](const Node* node) { return parent_.contains(node->name()); };
@@ -72,6 +75,13 @@ class Torn {
     return name;
   }
   void join(std::string_view a, std::string_view b) { parent_[group_of(a)] = group_of(b); }
+  // As placement does.
+  void join_state(const Node& node) {
+    for (std::size_t i = 0; i < node.inputs().size(); ++i) {
+      const Node* source = node.input(static_cast<int>(i)).node;
+      if (source != nullptr && shares_state(*source, node, static_cast<int>(i))) join(node.name(), source->name());
+    }
+  }
 
   std::unordered_map<std::string_view, std::string_view> parent_;  // disjoint sets of names, while they are built
   std::unordered_set<const Node*> nodes_;
