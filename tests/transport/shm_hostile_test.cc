@@ -11,6 +11,8 @@
 
 #include <array>
 #include <chrono>
+#include <functional>
+#include <future>
 #include <random>
 #include <thread>
 
@@ -39,6 +41,11 @@ using test::start_call;
 using test::TestHandler;
 
 const shm::Identity kHostile{"hostile", "a secret"};
+
+void wait_for(int socket, short what) {
+  pollfd poll{.fd = socket, .events = what, .revents = 0};
+  ASSERT_GT(::poll(&poll, 1, 60'000), 0) << "nothing comes of it";
+}
 
 // Waits for the other side to close.
 void expect_closed(int socket) {
@@ -344,19 +351,71 @@ TEST_F(ShmHostileTest, SeededNonsenseIntoAServer) {
 // Listens, shakes hands as it should, then goes wrong.
 Joined accept_one(int listener) {
   while (true) {
-    pollfd poll{.fd = listener, .events = POLLIN, .revents = 0};
-    EXPECT_GT(::poll(&poll, 1, 60'000), 0);
+    wait_for(listener, POLLIN);
     UniqueFd socket(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!socket) continue;
     const int fd = socket.get();
     shm::Acceptance acceptance(std::move(socket), {}, kHostile, 1 << 14);
     while (true) {
-      pollfd guest{.fd = fd, .events = POLLIN, .revents = 0};
-      EXPECT_GT(::poll(&guest, 1, 60'000), 0);
+      wait_for(fd, POLLIN);
       const auto received = shm::receive_packet(fd);
       if (received.ok() && *received && acceptance.take((*received)->packet).value_or_throw()) break;
     }
     return acceptance.finish().value_or_throw();
+  }
+}
+
+// What joining a listener ends with that shakes hands as it should, but whose welcome was changed on its way.
+Status end_of_joining(const std::function<void(shm::Received&)>& change) {
+  const std::string name = shm::random_name().value_or_throw();
+  const UniqueFd listener = shm::listen_on(name).value_or_throw();
+  auto joining = std::async(std::launch::async, [&] { return shm::join(name, kHostile).status(); });
+  wait_for(listener.get(), POLLIN);
+  const UniqueFd guest(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  std::array<int, 2> pair{};
+  EXPECT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair.data()), 0);
+  shm::Acceptance host(UniqueFd(pair[0]), {}, kHostile, 1 << 14);
+  const UniqueFd from_host(pair[1]);
+  bool greeted = false;
+  while (!greeted) {
+    wait_for(guest.get(), POLLIN);
+    greeted = host.take(shm::receive_packet(guest.get()).value_or_throw().value().packet).value_or_throw();
+    if (greeted) host.finish().value_or_throw();
+    auto answer = shm::receive_packet(from_host.get()).value_or_throw().value();
+    if (greeted) change(answer);
+    std::vector<int> fds;
+    for (const UniqueFd& fd : answer.fds) fds.push_back(fd.get());
+    throw_if_error(shm::send_packet(guest.get(), answer.packet, fds));
+  }
+  return joining.get();
+}
+
+TEST_F(ShmHostileTest, WelcomesThatAreNotWhatTheyShouldBe) {
+  EXPECT_TRUE(end_of_joining([](shm::Received&) {}).ok());
+  const auto expect_refused = [](std::string_view why, const std::function<void(shm::Received&)>& change) {
+    const Status end = end_of_joining(change);
+    EXPECT_EQ(end.code(), Code::kDataLoss) << end.to_string();
+    EXPECT_NE(end.message().find(why), std::string::npos) << end.to_string();
+  };
+  expect_refused("2 descriptors", [](shm::Received& welcome) { welcome.fds.pop_back(); });
+  expect_refused("rings of 16385 bytes", [](shm::Received& welcome) { welcome.packet.bytes += 1; });
+  for (const std::size_t bell : {1, 2}) {
+    expect_refused("would make who rings it wait",
+                   [bell](shm::Received& welcome) { welcome.fds[bell] = UniqueFd(::eventfd(0, EFD_CLOEXEC)); });
+    expect_refused("instead of a doorbell", [bell](shm::Received& welcome) {
+      std::array<int, 2> pipe{};
+      EXPECT_EQ(::pipe2(pipe.data(), O_CLOEXEC | O_NONBLOCK), 0);
+      welcome.fds[bell] = UniqueFd(pipe[1]);
+      ::close(pipe[0]);
+    });
+    expect_refused("instead of a doorbell", [bell](shm::Received& welcome) {
+      welcome.fds[bell] = shm::make_memory_file("no bell", 4096).value_or_throw();
+    });
+  }
+  for (const std::size_t too_few : {std::size_t{4096}, std::size_t{1} << 15}) {
+    expect_refused("", [too_few](shm::Received& welcome) {
+      welcome.fds[0] = shm::make_memory_file("too small", too_few).value_or_throw();
+    });
   }
 }
 
@@ -443,13 +502,16 @@ TEST_F(ShmHostileTest, ASegmentBehindManyOthers) {
     while (!shm::send_packet(attacker.joined.socket.get(), packet, std::array{file.get()}).ok()) {
       pollfd room{.fd = attacker.joined.socket.get(), .events = POLLOUT, .revents = 0};
       ASSERT_GT(::poll(&room, 1, 60'000), 0) << "nobody reads what was sent";
+      ASSERT_EQ(room.revents & (POLLHUP | POLLERR), 0) << "it has hung up";
     }
   }
   attacker.write(call_header(1, 5, 1, 0));
   attacker.write(PieceHeader{.segment = kSegments, .offset = 0, .bytes = 4096, .loan = 1});
   attacker.write_text("/hold");
   attacker.ring();
-  while (handler_.calls == 0) std::this_thread::sleep_for(1ms);
+  const auto end = std::chrono::steady_clock::now() + 60s;
+  while (handler_.calls == 0 && std::chrono::steady_clock::now() < end) std::this_thread::sleep_for(1ms);
+  EXPECT_EQ(handler_.calls, 1);
 }
 
 TEST_F(ShmHostileTest, AClientThatNeverReadsItsReplies) {

@@ -26,7 +26,8 @@ void ring_doorbell(int fd) {
 Status check_doorbell(int fd) {
   std::array<char, 64> name{};
   const ssize_t size = ::readlink(str_cat("/proc/self/fd/", fd).c_str(), name.data(), name.size());
-  const std::string_view is(name.data(), size < 0 ? 0 : static_cast<std::size_t>(size));
+  if (size < 0) return unavailable("what a descriptor is for is not known: ", errno_text("readlink in /proc/self/fd"));
+  const std::string_view is(name.data(), static_cast<std::size_t>(size));
   if (is != "anon_inode:[eventfd]") return data_loss("a descriptor for '", printable(is), "' instead of a doorbell");
   if ((::fcntl(fd, F_GETFL) & O_NONBLOCK) == 0) return data_loss("a doorbell that would make who rings it wait");
   return {};

@@ -12,7 +12,7 @@ Result<UniqueFd> make_doorbell();
 // Edge-triggered waits end, however often it was rung before. Never waits, as long as its number stays small or it is
 // not made to block; a process that shares it could see to both, and is one of the same user, which could stop us too.
 void ring_doorbell(int fd);
-// kDataLoss unless it is one of make_doorbell's.
+// kDataLoss unless it is one of make_doorbell's; kUnavailable where /proc does not say.
 Status check_doorbell(int fd);
 
 }  // namespace tutti::shm
