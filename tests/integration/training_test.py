@@ -8,6 +8,8 @@
   training_optimizers   distributed_mnist's flags for other ways to apply gradients
   training_async        distributed_mnist: every gradient is a step of its own, in turns of both workers
   training_sync         the same with --is_sync: a step is the mean of two gradients, mostly one of each worker
+  training_straggler    one of three synchronous workers is stopped again and again: two gradients make a step, the
+                        others do not wait, and what it computed for steps that are over is not applied
   demo_mnist_async      distributed MNIST, 784-500-500-10, Adam 1e-4, batch 32, 2 ps and 2 workers: 95 % by step 5,000
   demo_mnist_sync       the same with averaged gradients
 
@@ -16,9 +18,11 @@ The last two want MNIST's files in $TUTTI_DATA_DIR; without them they are skippe
 import glob
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 
 SKIPPED = 77
 SHORT_STEPS = 300
@@ -134,6 +138,13 @@ def asynchronous(folder):
         sys.exit(f"{turns} turns in the {len(owners)} steps since both workers were there: {owners}")
 
 
+def told_gradients(text):
+    """What the chief told of gradients: (worker, step, how many were applied, how many came too late)."""
+    told = re.findall(r"^\[worker 0\] Gradients of /job:worker/task:(\d) at step (\d+): (\d+) applied, (\d+) stale, 0 retried$",
+                      text, flags=re.MULTILINE)
+    return [tuple(map(int, one)) for one in told]
+
+
 def synchronous(folder):
     text, reports = every_gradient(folder, "--is_sync", f"--log_gradients={SHORT_STEPS // 3}")
     gradients = sum(map(len, reports))
@@ -146,14 +157,74 @@ def synchronous(folder):
     if len(seen[0] & seen[1]) < len(seen[0] | seen[1]) / 2:
         sys.exit(f"both workers saw only {len(seen[0] & seen[1])} of {len(seen[0] | seen[1])} steps")
     # Two gradients of each of six variables are a step.
-    told = re.findall(r"^\[worker 0\] Gradients of /job:worker/task:(\d) at step (\d+): (\d+) applied, \d+ stale, 0 retried$",
-                      text, flags=re.MULTILINE)
-    applied = {worker: int(count) for worker, _, count in told}  # the last of each
+    told = told_gradients(text)
+    applied = {worker: count for worker, _, count, _ in told}  # the last of each
     if len(applied) != 2 or sum(applied.values()) < 12 * SHORT_STEPS:
         sys.exit(f"the workers' gradients in {SHORT_STEPS} steps: {told}")
     # The first steps, two at intervals and the end; these may be the same.
-    if len({step for _, step, _ in told}) < 3:
+    if len({step for _, step, _, _ in told}) < 3:
         sys.exit(f"the workers' gradients were not told of at intervals: {told}")
+
+
+def process_of(mark, job, index):
+    """The process of this task, of the job that was started with `mark` in its environment."""
+    wanted = f'"type": "{job}", "index": {index}}}'.encode()
+    for path in glob.glob("/proc/[0-9]*/environ"):
+        try:
+            with open(path, "rb") as file:
+                environment = file.read()
+        except OSError:  # it has ended, or is somebody else's
+            continue
+        if mark.encode() + b"\0" in environment and wanted in environment:
+            return int(path.split("/")[2])
+    sys.exit(f"no process of {job} {index}")
+
+
+def slow_down(process, ended):
+    """Stops it for 200 ms of 250, until `ended` is set or it has gone."""
+    try:
+        while not ended.is_set():
+            os.kill(process, signal.SIGSTOP)
+            ended.wait(0.2)
+            os.kill(process, signal.SIGCONT)
+            ended.wait(0.05)
+    except ProcessLookupError:
+        pass
+
+
+def straggler(folder):
+    steps, variables = 4000, 6
+    mark = f"TUTTI_TRAINING_TEST={os.getpid()}"
+    job = subprocess.Popen([f"{folder}/tutti", "run", "--ps", "1", "--workers", "3", f"{folder}/distributed_mnist",
+                            f"--train_steps={steps}", "--log_steps=10", "--digits=4000", "--no-evaluate", "--is_sync",
+                            "--replicas_to_aggregate=2", f"--log_gradients={steps}"],
+                           env={**ENVIRONMENT, **dict([mark.split("=")])}, stdout=subprocess.PIPE,
+                           stderr=subprocess.STDOUT, text=True)
+    ended, slowing, lines = threading.Event(), None, []
+    try:
+        for line in job.stdout:
+            lines.append(line)
+            if slowing is None and line.startswith("[worker 2] Train step"):
+                slowing = threading.Thread(target=slow_down, args=(process_of(mark, "worker", 2), ended))
+                slowing.start()
+    finally:
+        ended.set()
+        if slowing is not None:
+            slowing.join()
+        job.stdout.close()
+    text = "".join(lines)
+    print(text)
+    if job.wait() != 0:
+        sys.exit(f"the job ended with {job.returncode}")
+    told = {worker: counts for worker, _, *counts in told_gradients(text)}  # the last of each
+    if len(told) != 3:
+        sys.exit(f"gradients were told of {told}")
+    if sum(applied for applied, _ in told.values()) < 2 * variables * steps:
+        sys.exit(f"{steps} steps of two gradients of {variables} variables each had only {told}")
+    if told[2][1] == 0:
+        sys.exit(f"no gradient of worker 2, which was slow, came too late: {told}")
+    if told[2][0] > min(told[0][0], told[1][0]) / 2:
+        sys.exit(f"worker 2, which had a fifth of the time, has its full share: {told}")
 
 
 def check_speed(text):
@@ -185,7 +256,7 @@ def main():
     folder, what = sys.argv[1:]
     tests = {"training_five_steps": five_steps, "training_ps_worker": ps_worker, "training_flags": flags,
              "training_optimizers": optimizers,
-             "training_async": asynchronous, "training_sync": synchronous,
+             "training_async": asynchronous, "training_sync": synchronous, "training_straggler": straggler,
              "demo_mnist_async": lambda f: mnist(f, False), "demo_mnist_sync": lambda f: mnist(f, True)}
     tests[what](folder)
     return 0
