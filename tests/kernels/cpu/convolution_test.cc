@@ -49,9 +49,11 @@ TEST(Convolution, NothingHotFallsToTheReferenceKernel) {
                                          same(32, 56, 64, 128, 3, 2)};
   for (const ConvShape& s : shapes) {
     for (ConvResult result : kAll) {
-      const std::string name = internal::OneDnnConvolutions::implementation(result, s);
-      EXPECT_EQ(name.find("ref"), std::string::npos) << name << " for the convolution " << s.to_string();
-      EXPECT_FALSE(name.empty());
+      for (const bool biased : {false, result == ConvResult::kOutput}) {
+        const std::string name = internal::OneDnnConvolutions::implementation(result, biased, s);
+        EXPECT_EQ(name.find("ref"), std::string::npos) << name << " for the convolution " << s.to_string();
+        EXPECT_FALSE(name.empty());
+      }
     }
   }
 }
@@ -60,7 +62,7 @@ TEST(Convolution, DepthwiseDoesNotFallToTheReferenceKernel) {
   ConvShape s = same(32, 28, 64, 64, 3);
   s.groups = 64;
   for (ConvResult result : kAll) {
-    const std::string name = internal::OneDnnConvolutions::implementation(result, s);
+    const std::string name = internal::OneDnnConvolutions::implementation(result, false, s);
     EXPECT_EQ(name.find("ref"), std::string::npos) << name;
   }
 }

@@ -80,7 +80,7 @@ class OneDnnConvolutions {
   ~OneDnnConvolutions();
   Status run(const ConvShape& shape, const ConvArrays& arrays, Team& team, Allocator& allocator);
   // Name of oneDNN's implementation, for tests: nothing with "ref" belongs on a hot path.
-  static std::string implementation(ConvResult result, const ConvShape& shape);
+  static std::string implementation(ConvResult result, bool biased, const ConvShape& shape);
 
  private:
   struct State;

@@ -302,8 +302,8 @@ Status OneDnnConvolutions::run(const ConvShape& shape, const ConvArrays& arrays,
   return {};
 }
 
-std::string OneDnnConvolutions::implementation(ConvResult result, const ConvShape& shape) {
-  return describe(result, false, shape).implementation;
+std::string OneDnnConvolutions::implementation(ConvResult result, bool biased, const ConvShape& shape) {
+  return describe(result, biased, shape).implementation;
 }
 
 }  // namespace tutti::cpu::internal
