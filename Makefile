@@ -21,7 +21,7 @@ TSAN_FILTER ?= ^(core|kernels|runtime|integration|transport|distributed)$$
 # protobuf's maps have another layout under tsan than in Debian's library: what compares with them is left out.
 TSAN_ENV := GTEST_FILTER=-Codec.*
 FUZZ_SECONDS ?= 600
-FUZZED ?= graph_def bundle checkpoint_state event image parse record messages tf_config hello shm_message key
+FUZZED ?= graph_def bundle checkpoint_state event image parse record messages tf_config hello shm_message key idx
 # Cases that are drawn for each op and compared with TensorFlow's results, how many of them at least must say something,
 # and the seed that they come from.
 DRAWN_CASES ?= 3
@@ -152,6 +152,7 @@ soak: build
 	@timeout 600 $(BIN)/simulate 50000 1 & first=$$!; timeout 600 $(BIN)/simulate 50000 50001 && wait $$first
 	@$(MAKE) --no-print-directory interop DRAWN_CASES=24 DRAWN_AT_LEAST=20 MODEL_STEPS=300 PLACED_GRAPHS=2000
 	@TUTTI_STRESS=20 $(MAKE) --no-print-directory tsan
+	@$(MAKE) --no-print-directory asan
 	@cmake --preset fuzz >/dev/null
 	@cmake --build build/fuzz --target $(FUZZED:=_fuzzer) $(FUZZED:=_seeds)
 	@for name in $(FUZZED); do scripts/fuzz $${name}_fuzzer $(FUZZ_SECONDS) || exit 1; done

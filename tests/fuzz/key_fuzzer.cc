@@ -1,6 +1,6 @@
 // libFuzzer target: short texts that decide where a value goes and who somebody is. The first byte says which: the key
-// of a rendezvous, the names in a certificate, the proof of a call. What is understood says itself the same way again,
-// and no proof is good that was not made with the token.
+// of a rendezvous, the names in a certificate, the proof of a call, what is asked of an answer in parts and the outline
+// of one. What is understood says itself the same way again, and no proof is good that was not made with the token.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tutti/core/rendezvous_key.h"
+#include "tutti/distributed/rpc/internal/answer_parts.h"
 #include "tutti/distributed/rpc/internal/call_token.h"
 #include "tutti/distributed/rpc/internal/task_identity.h"
 
@@ -66,14 +67,37 @@ void check_proof(std::string_view text) {
   }
 }
 
+void check_parts(std::string_view text) {
+  rpc_internal::KeptAnswers kept(1 << 20, 1 << 20);
+  const Payload answer(std::string(1000, 'a'));
+  const std::string name = kept.keep(answer, "/job:ps", "connection", TimePoint());
+  const Payload asked{std::string(text)};
+  const Code code = kept.take(asked, "/job:ps", TimePoint()).status().code();
+  need(code == Code::kInvalidArgument || code == Code::kUnavailable);  // nobody can guess the name
+  const Result<Payload> part = kept.take(Payload(rpc_internal::part_request(name, 0)), "/job:ps", TimePoint());
+  need(part.ok() && part->flatten() == answer.flatten());
+
+  constexpr std::size_t kMostBytes = 1 << 10;
+  Result<rpc_internal::GatheredAnswer> gathered = rpc_internal::GatheredAnswer::create(asked, kMostBytes);
+  if (!gathered.ok()) return;
+  const std::uint64_t parts = gathered->num_parts();
+  need(parts <= 1 && !gathered->put(parts, asked).ok() && !gathered->put(~std::uint64_t{0}, asked).ok());
+  for (std::size_t size = 0; parts == 1; ++size) {  // it takes a part of the right size
+    need(size <= kMostBytes);
+    if (gathered->put(0, Payload(std::string(size, 'b'))).ok()) break;
+  }
+  const std::string whole = gathered->answer().flatten();
+  need(whole.size() <= kMostBytes && whole == std::string(whole.size(), 'b'));
+}
+
 }  // namespace
 }  // namespace tutti
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   const std::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);
-  if (data[0] % 3 == 0) tutti::check_key(text);
-  if (data[0] % 3 == 1) tutti::check_names(text);
-  if (data[0] % 3 == 2) tutti::check_proof(text);
+  constexpr void (*kChecks[])(std::string_view) = {tutti::check_key, tutti::check_names, tutti::check_proof,
+                                                   tutti::check_parts};
+  kChecks[data[0] % 4](text);
   return 0;
 }

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "tutti/core/file_system.h"
+#include "tutti/distributed/rpc/internal/answer_parts.h"
 
 using namespace tutti;
 
@@ -21,7 +22,10 @@ int main(int argc, char** argv) {
       {1, "https://elsewhere\ntutti://job/worker/task/10\ntutti://job/worker/task/10"},
       {2, "hello"},
       {2, "plain 6162"},
-      {2, "mac " + zeros + " " + zeros + " 1 " + zeros + zeros}};
+      {2, "mac " + zeros + " " + zeros + " 1 " + zeros + zeros},
+      {3, rpc_internal::part_request(zeros, 1)},
+      {3, rpc_internal::drop_request(zeros)},
+      {3, rpc_internal::outline_of(Payload(std::string(300, 'x'))).flatten()}};
   for (std::size_t i = 0; i < seeds.size(); ++i) {
     const std::string text = seeds[i].first + seeds[i].second;
     const Status written = write_file(local_file_system(), str_cat(argv[1], "/seed_", i), text);

@@ -7,8 +7,7 @@
 //      its pieces, and in the trailing metadata kPartsKey a name for it that nobody can guess.
 //   3. The caller asks for each part with kPartMethod and puts the bytes where they belong as they come.
 //   4. The server lets go of it when the caller says that it has all parts or gave up, or with the first call of
-//   anybody
-//      after nobody had asked for a part for kKeptFor. Until then a part may be asked for again.
+//      anybody after nobody had asked for a part for kKeptFor. Until then a part may be asked for again.
 #pragma once
 
 #include <chrono>
