@@ -237,7 +237,7 @@ struct SpreadGraph {
 
 // Where the variables of a SpreadGraph ran, by the indices of the parameter servers; what computes ran on the worker.
 void expect_spread(ReplicaDeviceSetterOptions options, const std::vector<int>& tasks) {
-  ProcessCluster cluster(2, 2);
+  ProcessCluster cluster(2, 3);
   cluster.start_all();
   options.cluster = cluster.spec();
   options.worker_device = "/job:worker/task:1";

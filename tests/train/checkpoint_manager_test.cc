@@ -53,6 +53,17 @@ TEST_F(CheckpointManagerTest, NumbersGoOn) {
   EXPECT_EQ(next.save(session_), path(11));
 }
 
+TEST_F(CheckpointManagerTest, TheNameMayBeAnother) {
+  session_.run({model_.init});
+  CheckpointManager(model_.graph, options()).save(session_, 7);
+  CheckpointManagerOptions named = options();
+  named.checkpoint_name = "weights";
+  CheckpointManager manager(model_.graph, named);
+  EXPECT_EQ(manager.save(session_), directory_.file("deep/er/weights-1")) << "numbers of other names do not count";
+  EXPECT_TRUE(local_file_system().exists(directory_.file("deep/er/weights-1.index")));
+  EXPECT_EQ(CheckpointManager(model_.graph, named).save(session_), directory_.file("deep/er/weights-2"));
+}
+
 TEST_F(CheckpointManagerTest, HoursAreCountedOverRestarts) {
   session_.run({model_.init});
   CheckpointManagerOptions hourly = options();

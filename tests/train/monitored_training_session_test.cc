@@ -1,5 +1,6 @@
 #include "tutti/train/monitored_training_session.h"
 
+#include <atomic>
 #include <future>
 
 #include "tests/train/hooks/hook_fixture.h"
@@ -205,6 +206,28 @@ TEST_F(MonitoredTrainingTest, TheScaffoldDecidesHowItBegins) {
   train(4);
   EXPECT_TRUE(called);
   EXPECT_EQ(checkpoints_in(directory.path()), Steps{4});
+}
+
+TEST_F(MonitoredTrainingTest, TheScaffoldFeedsTheLocalInitOp) {
+  options.scaffold = std::make_shared<Scaffold>();
+  const Output start = placeholder(job.graph, DType::kFloat, PartialShape::scalar(), "start");
+  options.scaffold->local_init_op = group(job.graph, {job.w->assign(start)});
+  options.scaffold->local_init_feed_dict = {{start, Tensor::scalar(3.0f)}};
+  MonitoredTrainingSession session(job.graph, options);
+  EXPECT_EQ(session.run({}, {*job.w})[0].scalar<float>(), 3);
+}
+
+TEST_F(MonitoredTrainingTest, RecoveryWaitSecs) {
+  options.is_chief = false;
+  options.recovery_wait_secs = 30;
+  options.max_wait_secs = 100;
+  faults.fail_connects(1000, unavailable("nobody is there"));
+  std::atomic<int> tries = 0;
+  options.config.connect = [&tries, connect = faults.connect()](Graph& graph) { return ++tries, connect(graph); };
+  auto trained = std::async(std::launch::async, [&] { return thrown_by([&] { train(1); }); });
+  while (trained.wait_for(1ms) != std::future_status::ready) surroundings.clock->advance(1s);
+  EXPECT_EQ(trained.get().code(), Code::kDeadlineExceeded);
+  EXPECT_EQ(tries, 4) << "after 0, 30, 60 and 90 seconds";
 }
 
 TEST_F(MonitoredTrainingTest, ItRecoversFromTheLastCheckpointAndGoesOn) {

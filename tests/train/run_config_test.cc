@@ -176,6 +176,23 @@ TEST_F(OneTask, SessionConfig) {
   EXPECT_EQ(worker.session_options(job.graph).config.cluster.device_filters, Events{"/job:ps/task:0"});
 }
 
+TEST_F(OneTask, SessionCreationTimeoutSecs) {
+  RunConfig worker = of("worker", 1);
+  test::SessionFaults faults;
+  worker.session_config.connect = faults.connect();
+  worker.environment = surroundings.environment();
+  worker.session_creation_timeout_secs = 20;
+  auto ended = std::async(std::launch::async, [&] {
+    return thrown_by([&] { MonitoredTrainingSession(job.graph, worker.session_options(job.graph)); });
+  });
+  const TimePoint start = surroundings.clock->now();
+  while (ended.wait_for(1ms) != std::future_status::ready) surroundings.clock->advance(100ms);
+  const Status status = ended.get();
+  EXPECT_EQ(status.code(), Code::kDeadlineExceeded);
+  EXPECT_NE(status.message().find("not ready after waiting 20 secs"), std::string::npos) << status.message();
+  EXPECT_GE(surroundings.clock->now() - start, 18s);  // it would have waited for another second
+}
+
 // Has a thread that does not end before it is let go.
 struct HeldHook : SessionRunHook {
   explicit HeldHook(std::shared_future<void> release) : release(std::move(release)) {}
