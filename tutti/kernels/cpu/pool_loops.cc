@@ -88,49 +88,71 @@ HWY_NOINLINE auto careful_max(const Window<T>& w, std::int64_t c, A access) {
   return best;
 }
 
-// Comparisons that heed NaN take twice the time of Max, which does not. So what was seen is also multiplied by zero and
-// added up: a sum of zero says that there was no NaN (nor an infinity).
-template <typename T>
-void max_rows(const PoolShape& s, const void* in, void* out, std::int64_t begin, std::int64_t end) {
-  const hn::ScalableTag<T> d;
-  const auto lowest = hn::Set(d, -std::numeric_limits<T>::infinity());
-  for (std::int64_t row = begin; row < end; ++row) {
-    const T* image = static_cast<const T*>(in) + row / s.rows.out * s.image_elements();
-    T* to = static_cast<T*>(out) + row * s.columns.out * s.channels;
-    for (std::int64_t column = 0; column < s.columns.out; ++column, to += s.channels) {
-      const Window<T> w(s, image, row % s.rows.out, column);
-      for_channels<T>(s.channels, [&](std::int64_t c, auto access) HWY_ATTR {
-        auto best = lowest, nothing = hn::Zero(d);
-        for (std::int64_t r = 0; r < w.rows.size(); ++r) {
-          for (std::int64_t k = 0; k < w.columns.size(); ++k) {
-            const auto v = access.load(d, w.at(r, k) + c);
-            best = hn::Max(v, best);
-            nothing = hn::MulAdd(v, hn::Zero(d), nothing);
-          }
-        }
-        if (!hn::AllTrue(d, hn::Eq(nothing, hn::Zero(d)))) best = careful_max(w, c, access);
-        access.store(d, best, to + c);
-      });
+// Calls fn(row, column) for the pixels of a window, of which kSide says that it has as many of both; 0: any window.
+template <std::int64_t kSide, typename T, typename Fn>
+HWY_INLINE void for_pixels(const Window<T>& w, const Fn& fn) {
+  if constexpr (kSide == 2) {
+    fn(0, 0), fn(0, 1), fn(1, 0), fn(1, 1);
+  } else if constexpr (kSide == 3) {
+    fn(0, 0), fn(0, 1), fn(0, 2), fn(1, 0), fn(1, 1), fn(1, 2), fn(2, 0), fn(2, 1), fn(2, 2);
+  } else {
+    for (std::int64_t r = 0; r < w.rows.size(); ++r) {
+      for (std::int64_t k = 0; k < w.columns.size(); ++k) fn(r, k);
     }
   }
 }
 
-template <typename T>
-void mean_rows(const PoolShape& s, const void* in, void* out, std::int64_t begin, std::int64_t end) {
-  const hn::ScalableTag<T> d;
+// The largest of each channel. Comparisons that heed NaN take twice the time of Max, which does not. So what was seen
+// is also added up: a sum that is a number says that there was no NaN (nor infinities of both signs).
+struct Largest {
+  template <typename T, std::int64_t kSide, class A>
+  static HWY_INLINE auto of(const Window<T>& w, std::int64_t c, A access) {
+    const hn::ScalableTag<T> d;
+    auto best = hn::Set(d, -std::numeric_limits<T>::infinity());
+    auto sum = hn::Zero(d);
+    for_pixels<kSide>(w, [&](std::int64_t r, std::int64_t k) HWY_ATTR {
+      const auto v = access.load(d, w.at(r, k) + c);
+      best = hn::Max(v, best);
+      sum = hn::Add(sum, v);
+    });
+    if (!hn::AllTrue(d, hn::Eq(sum, sum))) best = careful_max(w, c, access);
+    return best;
+  }
+};
+
+struct Mean {
+  template <typename T, std::int64_t kSide, class A>
+  static HWY_INLINE auto of(const Window<T>& w, std::int64_t c, A access) {
+    const hn::ScalableTag<T> d;
+    auto sum = hn::Zero(d);
+    for_pixels<kSide>(
+        w, [&](std::int64_t r, std::int64_t k) HWY_ATTR { sum = hn::Add(sum, access.load(d, w.at(r, k) + c)); });
+    return hn::Div(sum, hn::Set(d, static_cast<T>(w.count())));
+  }
+};
+
+template <class What, typename T, std::int64_t kSide>
+HWY_INLINE void pool_window(const Window<T>& w, T* to) {
+  for_channels<T>(w.channels, [&](std::int64_t c, auto access) HWY_ATTR {
+    access.store(hn::ScalableTag<T>(), What::template of<T, kSide>(w, c, access), to + c);
+  });
+}
+
+template <class What, typename T>
+void pool_rows(const PoolShape& s, const void* in, void* out, std::int64_t begin, std::int64_t end) {
   for (std::int64_t row = begin; row < end; ++row) {
     const T* image = static_cast<const T*>(in) + row / s.rows.out * s.image_elements();
     T* to = static_cast<T*>(out) + row * s.columns.out * s.channels;
     for (std::int64_t column = 0; column < s.columns.out; ++column, to += s.channels) {
       const Window<T> w(s, image, row % s.rows.out, column);
-      const auto count = hn::Set(d, static_cast<T>(w.count()));
-      for_channels<T>(s.channels, [&](std::int64_t c, auto access) HWY_ATTR {
-        auto sum = hn::Zero(d);
-        for (std::int64_t r = 0; r < w.rows.size(); ++r) {
-          for (std::int64_t k = 0; k < w.columns.size(); ++k) sum = hn::Add(sum, access.load(d, w.at(r, k) + c));
-        }
-        access.store(d, hn::Div(sum, count), to + c);
-      });
+      const std::int64_t rows = w.rows.size(), columns = w.columns.size();
+      if (rows == 2 && columns == 2) {
+        pool_window<What, T, 2>(w, to);
+      } else if (rows == 3 && columns == 3) {
+        pool_window<What, T, 3>(w, to);
+      } else {
+        pool_window<What, T, 0>(w, to);
+      }
     }
   }
 }
@@ -179,8 +201,8 @@ HWY_NOINLINE void careful_max_grad(const Window<T>& w, std::int64_t c, A access,
   }
 }
 
-// The same where nothing is NaN, which it finds out as max_rows does. A `rows` and `columns` that are constants spare
-// it its inner loops.
+// The same where nothing is NaN: what was seen is also multiplied by zero and added up, and the sum is zero. A `rows`
+// and `columns` that are constants spare it its inner loops.
 template <typename T, bool kRelu, class A>
 HWY_INLINE void max_grad_of(const Window<T>& w, std::int64_t rows, std::int64_t columns, std::int64_t c, A access,
                             const T* from, T* to, bool once) {
@@ -289,7 +311,8 @@ void max_grad_grad(const PoolShape& s, const void* in, const void* grad, void* t
 
 template <typename T>
 internal::PoolLoops loops() {
-  return {&max_rows<T>, &mean_rows<T>, &max_grad<T, false>, &max_grad<T, true>, &mean_grad<T>, &max_grad_grad<T>};
+  return {&pool_rows<Largest, T>, &pool_rows<Mean, T>, &max_grad<T, false>,
+          &max_grad<T, true>,     &mean_grad<T>,       &max_grad_grad<T>};
 }
 
 }  // namespace
