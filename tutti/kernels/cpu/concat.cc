@@ -1,10 +1,10 @@
 #include "tutti/kernels/cpu/concat.h"
 
-#include <cstring>
 #include <memory>
 #include <vector>
 
 #include "tutti/kernels/cpu/element.h"
+#include "tutti/kernels/cpu/internal/join_rows.h"
 #include "tutti/kernels/cpu/parallel.h"
 #include "tutti/kernels/cpu/strided_copy.h"
 
@@ -18,26 +18,15 @@ constexpr std::int64_t kManyRows = 64;
 
 // Row by row, so that the output is written from its beginning to its end.
 void join_rows(KernelContext& ctx, int first, int count, std::int64_t rows, Tensor& out) {
-  struct Piece {
-    const char* from;
-    std::size_t bytes;
-  };
-  std::vector<Piece> pieces;
+  std::vector<internal::RowPiece> pieces;
   for (int i = 0; i < count; ++i) {
     const Tensor& input = ctx.input(first + i);
     if (input.bytes() == 0) continue;
     pieces.push_back({static_cast<const char*>(input.raw()), input.bytes() / static_cast<std::size_t>(rows)});
   }
-  const std::size_t row_bytes = out.bytes() / static_cast<std::size_t>(rows);
-  const std::int64_t grain = kElementGrain * 4 / static_cast<std::int64_t>(row_bytes) + 1;
-  parallel_for(ctx.team(), rows, grain, [&](std::int64_t begin, std::int64_t end) {
-    char* to = static_cast<char*>(out.raw()) + static_cast<std::size_t>(begin) * row_bytes;
-    for (auto row = static_cast<std::size_t>(begin); row < static_cast<std::size_t>(end); ++row) {
-      for (const Piece& piece : pieces) {
-        std::memcpy(to, piece.from + row * piece.bytes, piece.bytes);
-        to += piece.bytes;
-      }
-    }
+  const auto row_bytes = static_cast<std::int64_t>(out.bytes()) / rows;
+  parallel_for(ctx.team(), rows, kElementGrain * 4 / row_bytes + 1, [&](std::int64_t begin, std::int64_t end) {
+    internal::join_rows(pieces, begin, end, static_cast<char*>(out.raw()));
   });
 }
 
