@@ -193,6 +193,8 @@ TEST(PoolOps, BadInputsAreNamed) {
   expect_refused("MaxPool", {x}, pool({{"ksize", List{1, 0, 2, 1}}}), {"dimension 1 was 0"});
   expect_refused("MaxPool", {x}, pool({{"strides", List{1, 2, -2, 1}}}), {"-2"});
   expect_refused("MaxPool", {x}, pool({{"ksize", List{2, 2, 2, 1}}}), {"batch"}, Code::kUnimplemented);
+  expect_refused("MaxPool", {x}, pool({{"strides", List{-1, 2, 2, 1}}}), {"batch"}, Code::kUnimplemented);
+  EXPECT_EQ((*evaluate("MaxPool", {x}, pool({{"strides", List{1, 2, 2, 7}}})))[0].shape(), (Shape{1, 2, 2, 2}));
   expect_refused("MaxPool", {x}, pool({{"ksize", List{1, 2, 2, 2}}}), {"exactly one"}, Code::kUnimplemented);
   expect_refused("AvgPool", {x}, pool({{"ksize", List{1, 1, 1, 2}}}), {"depth"}, Code::kUnimplemented);
   expect_refused("MaxPool", {x}, pool({{"padding", "EXPLICIT"}, {"explicit_paddings", List{0, 0, 2, 0, 0, 0, 0, 0}}}),

@@ -72,16 +72,20 @@ class PoolWindow {
     if (strides.size() != 4) return invalid_argument("Sliding window stride field must specify 4 dimensions");
     for (std::size_t i = 0; i < 4; ++i) {
       if (ksize[i] <= 0) return invalid_argument("Sliding window ksize for dimension ", i, " was ", ksize[i]);
-      if (strides[i] <= 0) return invalid_argument("Stride must be > 0, but got ", strides[i]);
     }
     if (ksize[0] != 1 || strides[0] != 1) {
       return unimplemented("Pooling is not yet supported on the batch dimension: ksize ", ksize[0], ", stride ",
                            strides[0]);
     }
-    const std::size_t channel = static_cast<std::size_t>(attrs_.channel_dim());
-    if (ksize[channel] != 1 || strides[channel] != 1) return over_channels(ksize, strides, input, forward);
+    for (const std::int64_t stride : strides) {
+      if (stride <= 0) return invalid_argument("Stride must be > 0, but got ", stride);
+    }
+    const auto channel = static_cast<std::size_t>(attrs_.channel_dim());
+    if (ksize[channel] != 1) return over_channels(ksize, strides, input, forward);
     WindowAttrs attrs = attrs_;
-    TUTTI_ASSIGN_OR_RETURN(attrs.stride, spatial_pair(attrs, strides, "strides"));
+    std::array<std::int64_t, 4> pixel_strides{strides[0], strides[1], strides[2], strides[3]};
+    pixel_strides[channel] = 1;  // as in TensorFlow: that of channels matters where windows have several
+    TUTTI_ASSIGN_OR_RETURN(attrs.stride, spatial_pair(attrs, pixel_strides, "strides"));
     TUTTI_ASSIGN_OR_RETURN(auto size, spatial_pair(attrs, ksize, "ksize"));
     return over_pixels(attrs, size, input);
   }
