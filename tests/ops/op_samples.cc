@@ -173,6 +173,10 @@ void add_slices(Samples& s) {
         {{"ellipsis_mask", 1}, {"new_axis_mask", 2}});
   s.add("StridedSliceGrad",
         {Samples::i32({4, 5}), Samples::i32({0, 1}), Samples::i32({4, 4}), Samples::i32({2, 1}), s.value({2, 3})});
+  s.add("TensorStridedSliceUpdate",
+        {s.value({4, 5}), Samples::i32({0, 4}), Samples::i32({4, 0}), Samples::i32({2, -2}), s.value({2, 2})});
+  s.add("TensorStridedSliceUpdate",
+        {s.value({4, 5}), Samples::i32({1, 0}), Samples::i32({3, 3}), Samples::i32({1, 1}), s.value({2, 1})});
   s.add("Pad", {s.value({2, 3}), Samples::i32({2, 2}, {1, 0, 0, 2})});
   s.add("PadV2", {s.value({2, 3}), Samples::i32({2, 2}, {1, 0, 0, 2}), Samples::fixed(s.value({}))});
 }

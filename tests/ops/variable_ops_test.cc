@@ -126,6 +126,33 @@ TEST_F(RefVariableOps, ScattersAgainstARowLoop) {
   }
 }
 
+TEST_F(RefVariableOps, AssignsSlices) {
+  Value v = variable("v", DType::kFloat, PartialShape{2, 3});
+  ASSERT_TRUE(update("Assign", v, {Tensor::of<float>({2, 3}, {1, 2, 3, 4, 5, 6})}).ok());
+  const Tensor pinned = read(v);
+  const auto put = [&](const std::vector<std::int32_t>& begin, const std::vector<std::int32_t>& end,
+                       const std::vector<std::int32_t>& strides, const Tensor& value, const AttrMap& masks = {}) {
+    return update("StridedSliceAssign", v, {i32(begin), i32(end), i32(strides), value}, masks);
+  };
+  ASSERT_TRUE(put({0, 2}, {2, 0}, {1, -1}, Tensor::of<float>({2, 2}, {10, 20, 30, 40})).ok());
+  expect_is(read(v), Tensor::of<float>({2, 3}, {1, 20, 10, 4, 40, 30}));
+  ASSERT_TRUE(put({1, 0}, {2, 2}, {1, 1}, f32({7, 8}), {{"shrink_axis_mask", 1}}).ok());
+  expect_is(read(v), Tensor::of<float>({2, 3}, {1, 20, 10, 7, 8, 30}));
+  ASSERT_TRUE(put({0, 0}, {2, 1}, {1, 1}, Tensor::scalar(5.0f)).ok()) << "one for all";
+  ASSERT_TRUE(put({0, 1}, {2, 3}, {1, 1}, Tensor::of<float>({2, 1}, {6, 9})).ok()) << "a column for several";
+  expect_is(read(v), Tensor::of<float>({2, 3}, {5, 6, 6, 5, 9, 9}));
+  ASSERT_TRUE(put({1, 0}, {2, 3}, {1, 1}, Tensor::of<float>({1, 1, 3}, {1, 2, 3}), {{"shrink_axis_mask", 1}}).ok())
+      << "a value with more dimensions, which are ones";
+  const Tensor expected = Tensor::of<float>({2, 3}, {5, 6, 6, 1, 2, 3});
+  expect_is(read(v), expected);
+  ASSERT_TRUE(put({1, 1}, {1, 1}, {1, 1}, f32({1, 2, 3})).ok()) << "nothing is put into no places";
+  EXPECT_EQ(put({0, 0}, {2, 2}, {1, 1}, f32({1, 2, 3})),
+            invalid_argument("Cannot broadcast input shape [3] into final shape [2,2]"));
+  EXPECT_EQ(put({0}, {2, 2}, {1, 1}, f32({1})).code(), Code::kInvalidArgument);
+  expect_is(read(v), expected);
+  EXPECT_EQ(pinned.data<float>()[0], 1) << "it changed a pinned version";
+}
+
 TEST_F(RefVariableOps, ScattersByCoordinates) {
   Value v = variable("v", DType::kFloat, PartialShape{2, 3});
   ASSERT_TRUE(update("Assign", v, {Tensor::of<float>({2, 3}, {1, 2, 3, 4, 5, 6})}).ok());
@@ -209,6 +236,19 @@ TEST_F(ResourceVariableOps, AssignReadUpdate) {
   expect_is(runner_.run("shape", "VariableShape", {}, {v})->tensor(), i32({2}));
   EXPECT_EQ(update("AssignAddVariableOp", v, {f32({1})}).message(),
             "Cannot update variable v with shape [2] using a Tensor with shape [1], shapes must be equal.");
+}
+
+TEST_F(ResourceVariableOps, AssignsSlices) {
+  Value v = handle("v");
+  EXPECT_EQ(update("ResourceStridedSliceAssign", v, {i32({0}), i32({1}), i32({1}), f32({1})}).code(),
+            Code::kFailedPrecondition);
+  ASSERT_TRUE(update("AssignVariableOp", v, {f32({1, 2, 3, 4})}).ok());
+  const Tensor before = read(v);
+  ASSERT_TRUE(update("ResourceStridedSliceAssign", v, {i32({0}), i32({4}), i32({2}), before.slice(1, 3)}).ok());
+  expect_is(read(v), f32({2, 2, 3, 4}));
+  expect_is(before, f32({1, 2, 3, 4}));
+  EXPECT_EQ(update("ResourceStridedSliceAssign", v, {i32({0}), i32({1}), i32({1}), Tensor::scalar(1.0)}).code(),
+            Code::kInvalidArgument);
 }
 
 TEST_F(ResourceVariableOps, CountUpTo) {

@@ -158,9 +158,7 @@ void add_joins(OpTable& ops) {
 }
 
 void add_slices(OpTable& ops) {
-  const std::string masks =
-      "begin_mask: int = 0; end_mask: int = 0; ellipsis_mask: int = 0; new_axis_mask: int = 0; "
-      "shrink_axis_mask: int = 0";
+  const std::string masks(internal::kSliceMasks);
   ops.add({.name = "Slice",
            .signature = "input: T, begin: Index, size: Index -> output: T",
            .attrs = "T: type; Index: {int32, int64}",
@@ -179,6 +177,12 @@ void add_slices(OpTable& ops) {
            .shape = shape::from_shape_input,
            .grad = strided_slice_grad_gradient,
            .kernels = {TUTTI_CPU(cpu::strided_slice_grad_kernel())}});
+  ops.add({.name = "TensorStridedSliceUpdate",
+           .signature = "input: T, begin: Index, end: Index, strides: Index, value: T -> output: T",
+           .attrs = "T: type; Index: {int32, int64}; " + masks,
+           .shape = shape::unchanged,
+           .grad = strided_slice_update_grad,
+           .kernels = {TUTTI_CPU(cpu::tensor_strided_slice_update_kernel())}});
   ops.add({.name = "Pad",
            .signature = "input: T, paddings: Tpaddings -> output: T",
            .attrs = "T: type; Tpaddings: {int32, int64} = int32",

@@ -1,6 +1,7 @@
 // Reference variables (VariableV2, Assign) and resource variables (VarHandleOp, ReadVariableOp).
 #include "tutti/graph/gradients.h"
 #include "tutti/graph/shape_inference.h"
+#include "tutti/kernels/cpu/slice.h"
 #include "tutti/kernels/cpu/variables.h"
 #include "tutti/ops/array.h"
 #include "tutti/ops/builders.h"
@@ -208,6 +209,26 @@ void add_scatter_nd(OpTable& ops) {
   add("Max", cpu::RowUpdate::kMax, /*resource=*/true);
 }
 
+// Slices by their edges.
+void add_slice_assignments(OpTable& ops) {
+  const std::string attrs = str_cat("T: type; Index: {int32, int64}; ", internal::kSliceMasks);
+  const std::string slice = "begin: Index, end: Index, strides: Index, value: T ->";
+  ops.add({.name = "StridedSliceAssign",
+           .signature = "ref: Ref(T), " + slice + " output_ref: Ref(T)",
+           .attrs = attrs,
+           .shape = shape::unchanged,
+           .no_gradient = true,
+           .traits = kStateful,
+           .kernels = {TUTTI_CPU(cpu::strided_slice_assign_kernel())}});
+  ops.add({.name = "ResourceStridedSliceAssign",
+           .signature = "ref: resource, " + slice,
+           .attrs = attrs,
+           .shape = shape::none,
+           .no_gradient = true,
+           .traits = kStateful,
+           .kernels = {TUTTI_CPU(cpu::strided_slice_assign_kernel())}});
+}
+
 void add_resource_variables(OpTable& ops) {
   ops.add({.name = "VarHandleOp",
            .signature = "-> resource: resource",
@@ -304,6 +325,7 @@ void register_variable_ops(OpTable& ops) {
   add_resource_variables(ops);
   add_resource_updates(ops);
   add_scatter_nd(ops);
+  add_slice_assignments(ops);
 }
 
 }  // namespace tutti

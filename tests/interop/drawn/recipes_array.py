@@ -212,24 +212,41 @@ def strided_slice(draw, op, types):
     return Arguments(masks, input=x, begin=begin, end=end, strides=strides, fixed=["begin", "end", "strides"])
 
 
-@arguments("StridedSliceGrad")
-def strided_slice_grad(draw, op, types):
-    shape = draw.shape(empty=False)
-    count = len(shape)
+def slice_within(draw, shape, index):
+    """begin, end, strides and masks of a slice that lies inside, and its shape."""
     begin = [draw.integer(0, d - 1) for d in shape]
     end = [draw.integer(b, d) for b, d in zip(begin, shape)]
     strides = [draw.integer(1, 2) for _ in shape]
     masks = {"begin_mask": 0, "end_mask": 0, "ellipsis_mask": 0, "new_axis_mask": 0, "shrink_axis_mask": 0}
     inner = [max(0, -(-(e - b) // s)) for b, e, s in zip(begin, end, strides)]
-    if count and draw.chance(0.4):
-        axis = draw.integer(0, count - 1)
+    if shape and draw.chance(0.4):
+        axis = draw.integer(0, len(shape) - 1)
         masks["shrink_axis_mask"] = 2 ** axis
         strides[axis] = 1
         inner.pop(axis)
-    index = types["Index"]
-    return Arguments(masks, shape=index_array(shape, index), begin=index_array(begin, index),
-                     end=index_array(end, index), strides=index_array(strides, index),
-                     dy=draw.values(types["T"], inner), fixed=["shape", "begin", "end", "strides"])
+    where = {"begin": index_array(begin, index), "end": index_array(end, index), "strides": index_array(strides, index)}
+    return where, masks, tuple(inner)
+
+
+@arguments("StridedSliceGrad")
+def strided_slice_grad(draw, op, types):
+    shape = draw.shape(empty=False)
+    where, masks, inner = slice_within(draw, shape, types["Index"])
+    return Arguments(masks, shape=index_array(shape, types["Index"]), **where, dy=draw.values(types["T"], inner),
+                     fixed=["shape", *where])
+
+
+@arguments("TensorStridedSliceUpdate")
+def strided_slice_update(draw, op, types):
+    x = draw.values(types["T"], draw.shape(empty=False))
+    where, masks, inner = slice_within(draw, x.shape, types["Index"])
+    return Arguments(masks, input=x, **where, value=draw.values(types["T"], shape_into(draw, inner)), fixed=[*where])
+
+
+def shape_into(draw, shape):
+    """One whose values may be put where `shape` is: smaller, or with ones before it."""
+    shape = draw.smaller_shape(shape) if draw.chance(0.4) else shape
+    return (1,) + shape if draw.chance(0.2) else shape
 
 
 @arguments("Tile")

@@ -92,12 +92,14 @@ def random_gamma(draw, op, types):
 def stateless_gamma(draw, op, types):
     alpha = _alphas(draw, types["dtype"], draw.shape(max_rank=2, empty=False))
     shape = np.array(draw.shape(max_rank=2) + alpha.shape, NUMPY[types.get("T", types.get("shape_dtype"))])
-    # Where alpha is broadcast, TensorFlow's gradient for it has the broadcast shape.
+    # Where alpha is broadcast, TensorFlow's gradient for it has the broadcast shape. In float it has up to 3e-5 of error
+    # of its own: RandomGammaGrad is compared by itself, where that can be told.
+    differentiable = types["dtype"] == "double"
     if op.endswith("V3"):
         return Arguments(shape=shape, **_counter(draw), alpha=alpha, fixed=[*COUNTER, "alpha"],
-                         differentiable=types["dtype"] != "half")
+                         differentiable=differentiable)
     return Arguments(shape=shape, seed=_seed(draw, types["Tseed"]), alpha=alpha, fixed=["shape", "seed", "alpha"],
-                     differentiable=types["dtype"] != "half")
+                     differentiable=differentiable)
 
 
 def _rates(draw, dtype, shape):

@@ -4,6 +4,7 @@ import tensorflow as tf
 
 from drawing import NUMPY, tf_type
 from recipes import scripts
+from recipes_array import shape_into, slice_within
 from recipes_io import write_file
 from recipes_update import Variables
 from script import Skip, raw
@@ -101,6 +102,22 @@ def scatter_nd_variable(script, op, types):
     if script.spoiled and indices.size:
         indices[0, 0] = shape[0]
     node = raw(op, name="op", ref=handle, indices=script.feed(indices, fixed=True), updates=script.feed(updates))
+    variables.initialise()
+    script.step(run=[node if isinstance(node, tf.Operation) else node.op])
+    script.step(fetch=variables.reads())
+
+
+@scripts("StridedSliceAssign", "ResourceStridedSliceAssign")
+def strided_slice_assign(script, op, types):
+    draw = script.draw
+    variables = Variables(script, resources=op.startswith("Resource"))
+    shape = draw.shape(empty=False)
+    handle = variables.add(draw.values(types["T"], shape), "var")
+    where, masks, inner = slice_within(draw, shape, types["Index"])
+    inner = shape_into(draw, inner)
+    value = script.feed(draw.values(types["T"], inner + (2,) if script.spoiled else inner))
+    where = {name: script.feed(edge, fixed=True) for name, edge in where.items()}
+    node = raw(op, name="op", ref=handle, **where, value=value, **masks)
     variables.initialise()
     script.step(run=[node if isinstance(node, tf.Operation) else node.op])
     script.step(fetch=variables.reads())

@@ -76,6 +76,8 @@ def _spoil_shape(script, shape):
 
 def _slot(draw, op, name, dtype, shape):
     low, high = (1, 4) if name in POSITIVE_SLOTS else (-0.875, 0.875) if name == "mg" else (-4, 4)
+    if "Centered" in op and name == "ms":  # ms - mg^2 is to be no difference of two numbers that half takes for equal
+        low, high = 16, 32
     value = draw.values(dtype, shape, low, high)
     return np.zeros_like(value) if "Ftrl" in op and name == "accum" and draw.chance(0.3) else value
 

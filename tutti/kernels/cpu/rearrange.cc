@@ -118,25 +118,15 @@ Status tile(KernelContext& ctx) {
 Status broadcast_to(KernelContext& ctx) {
   const Tensor& input = ctx.input(0);
   TUTTI_ASSIGN_OR_RETURN(const Shape shape, read_shape(ctx.input(1), "shape"));
-  const int lead = shape.rank() - input.rank();
-  bool fits = lead >= 0;
-  for (int d = 0; fits && d < input.rank(); ++d) fits = input.dim(d) == 1 || input.dim(d) == shape.dim(lead + d);
-  if (!fits) return invalid_argument("Incompatible shapes: ", input.shape(), " vs. ", shape);
+  if (!broadcasts_to(input.shape(), shape)) {
+    return invalid_argument("Incompatible shapes: ", input.shape(), " vs. ", shape);
+  }
   if (input.num_elements() == shape.num_elements()) {
     ctx.set_output(0, input.reshaped(shape));
     return {};
   }
   TUTTI_ASSIGN_OR_RETURN(Tensor * out, ctx.allocate_output(0, shape));
-  if (out->num_elements() == 0) return {};
-  DimList from, to;
-  strides_of(input.shape(), &from);
-  strides_of(shape, &to);
-  StridedCopy copy;
-  for (int d = 0; d < shape.rank(); ++d) {
-    const bool repeated = d < lead || input.dim(d - lead) == 1;
-    copy.add_loop(shape.dim(d), to[d], repeated ? 0 : from[d - lead]);
-  }
-  copy.run(out->dtype(), out->raw(), input.raw(), ctx.team());
+  broadcast_elements(input, *out, ctx.team());
   return {};
 }
 

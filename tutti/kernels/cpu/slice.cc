@@ -5,6 +5,8 @@
 #include "tutti/kernels/cpu/element.h"
 #include "tutti/kernels/cpu/strided_copy.h"
 #include "tutti/kernels/cpu/strided_slice_plan.h"
+#include "tutti/kernels/resources/slots.h"
+#include "tutti/kernels/resources/variable.h"
 
 namespace tutti::cpu {
 
@@ -152,7 +154,70 @@ class StridedSliceGrad : public Kernel {
   const StridedSliceMasks masks_;
 };
 
+// Input 4 in the shape of the slice: it may be broadcast, and have more dimensions, if they are ones.
+Result<Tensor> read_slice_value(KernelContext& ctx, const Shape& slice) {
+  Tensor value = ctx.input(4);
+  while (value.rank() > slice.rank() && value.dim(0) == 1) value = value.reshaped(value.shape().without_dim(0));
+  if (value.shape() == slice) return value;
+  if (!broadcasts_to(value.shape(), slice)) {
+    return invalid_argument("Cannot broadcast input shape ", ctx.input(4).shape(), " into final shape ", slice);
+  }
+  TUTTI_ASSIGN_OR_RETURN(Tensor whole, ctx.allocate_temp(value.dtype(), slice));
+  broadcast_elements(value, whole, ctx.team());
+  return whole;
+}
+
+// Inputs 1 to 3 say which slice of `to`.
+Status assign_slice(KernelContext& ctx, const StridedSliceMasks& masks, Tensor& to) {
+  StridedSlicePlan plan;
+  TUTTI_RETURN_IF_ERROR(make_plan(ctx, 1, masks, to.shape(), &plan));
+  TUTTI_ASSIGN_OR_RETURN(const Shape shape, Shape::create(plan.output.span()));
+  if (shape.num_elements() == 0) return {};  // whatever the value is
+  TUTTI_ASSIGN_OR_RETURN(const Tensor value, read_slice_value(ctx, shape));
+  StridedCopy copy;
+  const std::int64_t offset = slice_loops(plan, to.shape(), /*slice_is_source=*/true, &copy);
+  copy.run(to.dtype(), at_element(to.dtype(), to.raw(), offset), value.raw(), ctx.team());
+  return {};
+}
+
+class StridedSliceAssign : public Kernel {
+ public:
+  explicit StridedSliceAssign(const KernelInit& init) : masks_(read_masks(init)) {}
+  Status compute(KernelContext& ctx) override {
+    TUTTI_ASSIGN_OR_RETURN(auto slot, input_slot(ctx, 0));
+    TUTTI_ASSIGN_OR_RETURN(VariableUpdate update, VariableUpdate::begin({&slot, 1}, /*copy_old=*/true));
+    if (update.old_value(0).dtype() != ctx.input(4).dtype()) {
+      return invalid_argument("variable ", printable(slot->name()), " is ", dtype_name(update.old_value(0).dtype()),
+                              ", the value is ", dtype_name(ctx.input(4).dtype()));
+    }
+    TUTTI_RETURN_IF_ERROR(assign_slice(ctx, masks_, update.new_value(0)));
+    update.commit();
+    if (ctx.num_outputs() > 0) ctx.set_output_ref(0, std::move(slot));
+    return {};
+  }
+
+ private:
+  const StridedSliceMasks masks_;
+};
+
+class TensorStridedSliceUpdate : public Kernel {
+ public:
+  explicit TensorStridedSliceUpdate(const KernelInit& init) : masks_(read_masks(init)) {}
+  Status compute(KernelContext& ctx) override {
+    const Tensor& input = ctx.input(0);
+    TUTTI_ASSIGN_OR_RETURN(Tensor * out, ctx.forward_or_allocate(0, 0, input.shape()));
+    if (out->raw() != input.raw()) copy_elements(input.dtype(), out->raw(), input.raw(), input.num_elements());
+    return assign_slice(ctx, masks_, *out);
+  }
+
+ private:
+  const StridedSliceMasks masks_;
+};
+
 }  // namespace
+
+KernelFactory strided_slice_assign_kernel() { return kernel_of<StridedSliceAssign>(); }
+KernelFactory tensor_strided_slice_update_kernel() { return kernel_of<TensorStridedSliceUpdate>(); }
 
 KernelFactory strided_slice_kernel() { return kernel_of<StridedSlice>(); }
 KernelFactory strided_slice_grad_kernel() { return kernel_of<StridedSliceGrad>(); }

@@ -135,4 +135,25 @@ void StridedCopy::run(DType dtype, void* to, const void* from, Team& team) {
   });
 }
 
+bool broadcasts_to(const Shape& from, const Shape& to) {
+  const int lead = to.rank() - from.rank();
+  bool fits = lead >= 0;
+  for (int d = 0; fits && d < from.rank(); ++d) fits = from.dim(d) == 1 || from.dim(d) == to.dim(lead + d);
+  return fits;
+}
+
+void broadcast_elements(const Tensor& from, Tensor& to, Team& team) {
+  if (to.num_elements() == 0) return;
+  DimList from_strides, to_strides;
+  strides_of(from.shape(), &from_strides);
+  strides_of(to.shape(), &to_strides);
+  const int lead = to.rank() - from.rank();
+  StridedCopy copy;
+  for (int d = 0; d < to.rank(); ++d) {
+    const bool repeated = d < lead || from.dim(d - lead) == 1;
+    copy.add_loop(to.dim(d), to_strides[d], repeated ? 0 : from_strides[d - lead]);
+  }
+  copy.run(to.dtype(), to.raw(), from.raw(), team);
+}
+
 }  // namespace tutti::cpu

@@ -8,6 +8,7 @@
 #include "tutti/core/dtype.h"
 #include "tutti/core/shape.h"
 #include "tutti/core/team.h"
+#include "tutti/core/tensor.h"
 
 namespace tutti::cpu {
 
@@ -44,5 +45,10 @@ class StridedCopy {
   std::array<Loop, kMaxLoops> loops_;
   int count_ = 0;
 };
+
+// Whether values of the one shape may be repeated to fill the other.
+bool broadcasts_to(const Shape& from, const Shape& to);
+// Repeats what `from` has so that it fills `to`. REQUIRES: broadcasts_to(from.shape(), to.shape()), one dtype.
+void broadcast_elements(const Tensor& from, Tensor& to, Team& team);
 
 }  // namespace tutti::cpu

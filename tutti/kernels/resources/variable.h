@@ -30,7 +30,7 @@ class Variable : public Resource {
   // No value (has_value() false) until the first assignment.
   Tensor read() const;
   bool initialised() const;
-  // Counts assignments and updates. Packed copies of weights are cached by it.
+  // Counts assignments and updates.
   std::uint64_t version() const;
   // Makes `value` the current version, sharing its memory. REQUIRES: value.dtype() == dtype().
   void assign(Tensor value);

@@ -196,6 +196,19 @@ void strided_slice_grad_gradient(GradContext& c) {
   c.set(4, op1("StridedSlice", {c.grad(), c.input(1), c.input(2), c.input(3)}, mask_attrs(c)));
 }
 
+void strided_slice_update_grad(GradContext& c) {
+  const AttrMap masks = mask_attrs(c);
+  const std::vector<Output> where{c.input(1), c.input(2), c.input(3)};
+  const Output value = c.input(4);
+  if (c.needs(0)) {
+    c.set(0, op1("TensorStridedSliceUpdate", {c.grad(), where[0], where[1], where[2], zeros_like(value)}, masks));
+  }
+  if (c.needs(4)) {
+    const Output slice = op1("StridedSlice", {c.grad(), where[0], where[1], where[2]}, masks);
+    c.set(4, reshape(unbroadcast(slice, value, slice), shape_of(value)));
+  }
+}
+
 void tile_grad(GradContext& c) {
   Graph& graph = c.graph();
   Output x = c.input(0);

@@ -21,6 +21,7 @@ void split_v_grad(GradContext& c);
 void slice_grad(GradContext& c);
 void strided_slice_gradient(GradContext& c);
 void strided_slice_grad_gradient(GradContext& c);
+void strided_slice_update_grad(GradContext& c);
 void tile_grad(GradContext& c);
 void fill_grad(GradContext& c);
 void broadcast_to_grad(GradContext& c);

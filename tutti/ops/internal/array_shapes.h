@@ -1,9 +1,15 @@
 // Shape rules of the array ops.
 #pragma once
 
+#include <string_view>
+
 #include "tutti/graph/shape_inference.h"
 
 namespace tutti::internal {
+
+// Attributes of the ops that say with bits what each index of a slice means.
+inline constexpr std::string_view kSliceMasks =
+    "begin_mask: int = 0; end_mask: int = 0; ellipsis_mask: int = 0; new_axis_mask: int = 0; shrink_axis_mask: int = 0";
 
 Status shapes_of_inputs(ShapeContext& c);  // output i: a vector with a place for every dimension of input i
 Status reshape_shape(ShapeContext& c);
