@@ -114,6 +114,18 @@ TEST_F(ShardBoardTest, WhoIsRefusedNoLongerCountsAsOneThatComputes) {
   EXPECT_TRUE(ask(*b, "w0", {}, 3).status->ok()) << "w1 has been heard of with 3 since";
 }
 
+TEST_F(ShardBoardTest, WhoIsRefusedGivesBackWhatItsPredecessorHeld) {
+  auto b = board(2);
+  b->open(0);
+  EXPECT_TRUE(ask(*b, "w0", {}, 4).status->ok());
+  EXPECT_TRUE(ask(*b, "w1", {}, 4).status->ok());
+  const GivenShard& waiting = ask(*b, "w2", {}, 4);
+  EXPECT_FALSE(waiting.status);
+  EXPECT_EQ(ask(*b, "w1", {}, 3).status->code(), Code::kFailedPrecondition);
+  ASSERT_TRUE(waiting.status) << "nobody computes the shard that w1 had";
+  EXPECT_EQ(waiting.claim.shard, 1);
+}
+
 TEST_F(ShardBoardTest, HandsOutEveryShardOfAStep) {
   auto b = board(3);
   GivenShard& early = ask(*b, "w0");

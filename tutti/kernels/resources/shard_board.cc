@@ -94,8 +94,9 @@ Status ShardBoard::agree_on_threads(const Asker& asker) {
   return {};
 }
 
-// Whoever came under this name before is gone, or was refused as well.
-void ShardBoard::computes_no_more(const std::string& worker) {
+// Whoever came under this name before, with another number of threads, is gone.
+void ShardBoard::forget(const std::string& worker) {
+  give_back_locked(worker);
   for (const auto& waiter : present_) {
     if (waiter->worker == worker) waiter->computes = false;
   }
@@ -128,7 +129,7 @@ void ShardBoard::next(const Asker& asker, const ShardClaim& finished, Cancellati
     if (refused.ok()) {
       refused = agree_on_threads(asker);
       agrees = refused.ok();
-      if (!agrees) computes_no_more(worker);
+      if (!agrees) forget(worker);
     }
     // Also who is cancelled, or late, has finished it.
     if (!none && finished.step == step_ && agrees) {
@@ -140,8 +141,8 @@ void ShardBoard::next(const Asker& asker, const ShardClaim& finished, Cancellati
     } else {
       waiter->phase = NextWaiter::Phase::kWaiting;
       waiters_.push_back(waiter);
-      serve(&answered);
     }
+    serve(&answered);
   }
   answer(answered);
   watch_leases();

@@ -57,9 +57,9 @@ class ShardBoard : public Resource, public WaitingRoom, public std::enable_share
   };
   // `finished` {-1, -1}: nothing. One of another step is not looked at. Errors: kInvalidArgument for a worker without a
   // name or threads, or a shard that does not exist; kFailedPrecondition for another number of threads than that of
-  // who holds a shard; kOutOfRange once the board is closed; kCancelled; kAborted once it was destroyed or its container
-  // reset, and for another number of threads than that of who waits for a shard or attends, which may be dead, and
-  // than that of the step while it has not been opened anew.
+  // who holds a shard; kOutOfRange once the board is closed; kCancelled; kAborted once it was destroyed or its
+  // container reset, and for another number of threads than that of who waits for a shard or attends, which may be
+  // dead, and than that of the step while it has not been opened anew.
   void next(const Asker& asker, const ShardClaim& finished, Cancellation& cancellation, NextDone done);
   // Waits until `cancellation` comes, and then gives back what `worker` holds: the step that calls it is the worker's
   // presence. OK when the board is closed, kAborted once it was destroyed or its container reset.
@@ -96,7 +96,7 @@ class ShardBoard : public Resource, public WaitingRoom, public std::enable_share
   // Takes the asker's number of threads for the board's, or says who is there with another one.
   Status agree_on_threads(const Asker& asker) TUTTI_REQUIRES(mu_);
   bool holds_or_waits(const std::string& worker) const TUTTI_REQUIRES(mu_);
-  void computes_no_more(const std::string& worker) TUTTI_REQUIRES(mu_);
+  void forget(const std::string& worker) TUTTI_REQUIRES(mu_);
   // One that holds a shard; one that waits for one, or computes them and is still there. Empty: nobody does.
   std::string holder_but(const std::string& worker) const TUTTI_REQUIRES(mu_);
   std::string attendant_but(const std::string& worker) const TUTTI_REQUIRES(mu_);
