@@ -1,5 +1,5 @@
-// libFuzzer target: bytes are an IDX file, compressed or not. Anything may fail, with kInvalidArgument or kDataLoss; what
-// is read has no more elements than there are bytes, and is the same when the file comes compressed.
+// libFuzzer target: bytes are an IDX file, compressed or not. Anything may fail, with kInvalidArgument or kDataLoss;
+// what is read has no more elements than there are bytes, and is the same when the file comes compressed.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

@@ -22,8 +22,8 @@ std::string idx(char type, const std::string& dims, std::size_t bytes) {
 
 int main(int argc, char** argv) {
   if (argc != 2) return std::fprintf(stderr, "usage: idx_seeds FOLDER\n"), 2;
-  const std::vector<std::string> files = {idx(8, "\x05", 5), idx(8, "\x02\x03\x04", 24), idx(9, "\x03", 3),
-                                          idx(11, "\x03", 6), idx(12, "\x02\x02", 16), idx(13, "\x02", 8),
+  const std::vector<std::string> files = {idx(8, "\x05", 5),   idx(8, "\x02\x03\x04", 24), idx(9, "\x03", 3),
+                                          idx(11, "\x03", 6),  idx(12, "\x02\x02", 16),    idx(13, "\x02", 8),
                                           idx(14, "\x02", 16), idx(8, "\x05", 4)};
   for (std::size_t i = 0; i < files.size(); ++i) {
     for (const bool compressed : {false, true}) {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -77,17 +78,23 @@ void check_parts(std::string_view text) {
   const Result<Payload> part = kept.take(Payload(rpc_internal::part_request(name, 0)), "/job:ps", TimePoint());
   need(part.ok() && part->flatten() == answer.flatten());
 
-  constexpr std::size_t kMostBytes = 1 << 10;
+  constexpr std::size_t kMostBytes = 5 << 20;
   Result<rpc_internal::GatheredAnswer> gathered = rpc_internal::GatheredAnswer::create(asked, kMostBytes);
   if (!gathered.ok()) return;
-  const std::uint64_t parts = gathered->num_parts();
-  need(parts <= 1 && !gathered->put(parts, asked).ok() && !gathered->put(~std::uint64_t{0}, asked).ok());
-  for (std::size_t size = 0; parts == 1; ++size) {  // it takes a part of the right size
-    need(size <= kMostBytes);
-    if (gathered->put(0, Payload(std::string(size, 'b'))).ok()) break;
+  std::size_t bytes = 0;  // as the outline says
+  for (std::size_t at = 0; at < text.size(); at += sizeof(std::uint64_t)) {
+    std::uint64_t piece = 0;
+    std::memcpy(&piece, text.data() + at, sizeof piece);
+    bytes += piece;
   }
-  const std::string whole = gathered->answer().flatten();
-  need(whole.size() <= kMostBytes && whole == std::string(whole.size(), 'b'));
+  need(bytes <= kMostBytes && !gathered->put(gathered->num_parts(), asked).ok());
+  std::string whole(bytes, '\0');
+  for (std::size_t i = 0; i < bytes; ++i) whole[i] = static_cast<char>(i % 251);
+  for (std::uint64_t part = gathered->num_parts(); part-- > 0;) {
+    const std::string its = whole.substr(part * rpc_internal::kPartBytes, rpc_internal::kPartBytes);
+    need(!gathered->put(part, Payload(its + "x")).ok() && gathered->put(part, Payload(its)).ok());
+  }
+  need(gathered->answer().flatten() == whole);
 }
 
 }  // namespace
