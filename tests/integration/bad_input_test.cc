@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <limits>
 #include <stdexcept>
 #include <string>
@@ -14,6 +16,7 @@
 #include "tutti/ops/math.h"
 #include "tutti/ops/nn.h"
 #include "tutti/ops/state.h"
+#include "tutti/optim/adam.h"
 #include "tutti/runtime/local_session.h"
 
 namespace tutti::bad_input_test {
@@ -87,10 +90,12 @@ TEST(BadInput, HandWrittenGraphsAreRead) {
 
 TEST(BadInput, Cycle) {
   expect_error(import(node("a", "Neg", {"b"}, kFloatT) + node("b", "Neg", {"a"}, kFloatT)), Code::kInvalidArgument,
-               {"cycle"});
+               {"Neg \"a\"", "cycle"});
 }
 
-TEST(BadInput, UnknownOp) { expect_error(import(node("n", "FrobnicateV9")), Code::kNotFound, {"FrobnicateV9", "n"}); }
+TEST(BadInput, UnknownOp) {
+  expect_error(import(node("unheard_of", "FrobnicateV9")), Code::kNotFound, {"FrobnicateV9", "\"unheard_of\""});
+}
 
 TEST(BadInput, WrongType) {
   const std::string bytes =
@@ -100,8 +105,10 @@ TEST(BadInput, WrongType) {
 
 TEST(BadInput, WrongArity) {
   const std::string x = node("x", "Placeholder", {}, kPlaceholderAttrs);
-  expect_error(import(x + node("y", "MatMul", {"x"}, kFloatT)), Code::kInvalidArgument, {"\"y\"", "2", "1"});
-  expect_error(import(x + node("y", "Neg", {"x", "x"}, kFloatT)), Code::kInvalidArgument, {"\"y\"", "1", "2"});
+  expect_error(import(x + node("y", "MatMul", {"x"}, kFloatT)), Code::kInvalidArgument,
+               {"MatMul \"y\"", "takes 2 inputs, got 1"});
+  expect_error(import(x + node("y", "Neg", {"x", "x"}, kFloatT)), Code::kInvalidArgument,
+               {"Neg \"y\"", "takes 1 inputs, got 2"});
 }
 
 TEST(BadInput, MissingInputAndOutput) {
@@ -131,8 +138,9 @@ TEST(BadInput, ImpossibleShapes) {
   Graph graph(builtin_ops());
   Output a = placeholder(graph, DType::kFloat, {2, 3}, "a");
   Output b = placeholder(graph, DType::kFloat, {4, 5}, "b");
-  expect_error(status_of([&] { matmul(a, b); }), Code::kInvalidArgument, {"MatMul", "3", "4"});
-  expect_error(status_of([&] { add(a, b); }), Code::kInvalidArgument, {"[2,3]", "[4,5]"});
+  expect_error(status_of([&] { matmul(a, b, {}, "product"); }), Code::kInvalidArgument,
+               {"MatMul \"product\"", "[2,3]", "[4,5]"});
+  expect_error(status_of([&] { add(a, b, "sum"); }), Code::kInvalidArgument, {"\"sum\"", "[2,3]", "[4,5]"});
 }
 
 TEST(BadInput, ShapesThatOnlyTheStepKnows) {
@@ -194,6 +202,32 @@ TEST(BadInput, LabelsOutOfRange) {
   LocalSession session(graph);
   expect_error(session.try_run({{labels, Tensor::vector<std::int64_t>({11})}}, {loss}).status(), Code::kInvalidArgument,
                {"11", "[0, 10)"});
+}
+
+// Nothing was learnt: the mean of no losses is no number, and the gradients are sums of nothing.
+TEST(BadInput, ABatchOfNothingChangesNothing) {
+  Graph graph(builtin_ops());
+  const Output x = placeholder(graph, DType::kFloat, {-1, 4}, "x");
+  const Output labels = placeholder(graph, DType::kInt64, {-1}, "labels");
+  const Var w = variable(graph, ones(graph, DType::kFloat, {4, 3}), "w");
+  const Var b = variable(graph, ones(graph, DType::kFloat, {3}), "b");
+  const Output logits = nn::relu(nn::bias_add(matmul(x, w), b));
+  const Output loss = reduce_mean(nn::sparse_softmax_cross_entropy_with_logits(labels, logits));
+  Node* train = Adam(0.1).minimize(loss);
+  Node* init = global_variables_initializer(graph);
+  LocalSession session(graph);
+  session.run({init});
+  const auto step = [&](std::int64_t batch) {
+    Tensor examples(DType::kFloat, {batch, 4}), classes(DType::kInt64, {batch});
+    std::ranges::fill(examples.flat<float>(), 1.0f);
+    std::ranges::fill(classes.flat<std::int64_t>(), 2);
+    return session.run({{x, examples}, {labels, classes}}, {loss}, {train})[0].scalar<float>();
+  };
+  EXPECT_TRUE(std::isnan(step(0)));
+  for (const Var& variable : {w, b}) {
+    for (const float value : session.run({}, {variable})[0].flat<float>()) EXPECT_EQ(value, 1.0f);
+  }
+  EXPECT_FALSE(std::isnan(step(2))) << "the session is as good as before";
 }
 
 TEST(BadInput, BoundaryNodesOutsideOfFunctions) {

@@ -140,8 +140,8 @@ def asynchronous(folder):
 
 def told_gradients(text):
     """What the chief told of gradients: (worker, step, how many were applied, how many came too late)."""
-    told = re.findall(r"^\[worker 0\] Gradients of /job:worker/task:(\d) at step (\d+): (\d+) applied, (\d+) stale, 0 retried$",
-                      text, flags=re.MULTILINE)
+    told = re.findall(r"^\[worker 0\] Gradients of /job:worker/task:(\d) at step (\d+): (\d+) applied, (\d+) stale, "
+                      r"0 retried$", text, flags=re.MULTILINE)
     return [tuple(map(int, one)) for one in told]
 
 
@@ -201,21 +201,26 @@ def straggler(folder):
                            env={**ENVIRONMENT, **dict([mark.split("=")])}, stdout=subprocess.PIPE,
                            stderr=subprocess.STDOUT, text=True)
     ended, slowing, lines = threading.Event(), None, []
-    try:
-        for line in job.stdout:
-            lines.append(line)
-            if slowing is None and line.startswith("[worker 2] Train step"):
-                slowing = threading.Thread(target=slow_down, args=(process_of(mark, "worker", 2), ended))
-                slowing.start()
-    finally:
-        ended.set()
-        if slowing is not None:
-            slowing.join()
-        job.stdout.close()
+    with job:
+        try:
+            for line in job.stdout:
+                lines.append(line)
+                if slowing is None and line.startswith("[worker 2] Train step"):
+                    slowing = threading.Thread(target=slow_down, args=(process_of(mark, "worker", 2), ended))
+                    slowing.start()
+        except BaseException:
+            job.terminate()
+            raise
+        finally:
+            ended.set()
+            if slowing is not None:
+                slowing.join()
     text = "".join(lines)
     print(text)
-    if job.wait() != 0:
+    if job.returncode != 0:
         sys.exit(f"the job ended with {job.returncode}")
+    if slowing is None:
+        sys.exit("worker 2 made no step before the job ended")
     told = {worker: counts for worker, _, *counts in told_gradients(text)}  # the last of each
     if len(told) != 3:
         sys.exit(f"gradients were told of {told}")

@@ -175,7 +175,8 @@ TEST_F(LocalSessionTest, AResetEndsStepsThatWaitInItsContainers) {
     return end->get_future();
   };
   const auto within_a_minute = [](std::future<Status> end) {
-    return end.wait_for(std::chrono::minutes(1)) == std::future_status::ready ? end.get() : deadline_exceeded("it still waits");
+    return end.wait_for(std::chrono::minutes(1)) == std::future_status::ready ? end.get()
+                                                                              : deadline_exceeded("it still waits");
   };
   std::future<Status> ended = end_of(gone);
   std::future<Status> closed = end_of(kept);

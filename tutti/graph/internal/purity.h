@@ -12,8 +12,8 @@ bool calls_function(const Node& node);
 // through a handle. Its outputs are a function of its inputs' values.
 bool is_pure(const Node& node);
 
-// Whether input `i` of `reader`, which `source` gives, is a reference or a handle, so that both are on one device. Those
-// of a call are not counted: its body may use handles of several devices.
+// Whether input `i` of `reader`, which `source` gives, is a reference or a handle, so that both are on one device.
+// Those of a call are not counted: its body may use handles of several devices.
 bool shares_state(const Node& source, const Node& reader, int i);
 
 }  // namespace tutti
