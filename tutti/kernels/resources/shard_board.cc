@@ -71,9 +71,9 @@ std::string ShardBoard::attendant_but(const std::string& worker) const {
 
 Status ShardBoard::agree_on_threads(const Asker& asker) {
   if (asker.threads != threads_) {
-    const auto other_has = [&](const std::string& other) {
+    const auto other_has = [&asker, threads = threads_](const std::string& other) {
       return str_cat("worker ", printable(asker.worker), " has ", asker.threads, " threads for one kernel, but ",
-                     printable(other), " has ", threads_,
+                     printable(other), " has ", threads,
                      ": their gradients would differ in their last bits. Strict replicas need the same number on all "
                      "workers (tutti run --threads, TUTTI_THREADS)");
     };
