@@ -320,6 +320,7 @@ TEST(ArrayOps, PadTileBroadcastReverse) {
   expect_is(run("ReverseV2", {}, {counting({2, 3}), i32({1})})[0], f32({2, 3}, {3, 2, 1, 6, 5, 4}));
   expect_is(run("ReverseV2", {}, {counting({2, 3}), i32({-2, 1})})[0], f32({2, 3}, {6, 5, 4, 3, 2, 1}));
   expect_fails("ReverseV2", {}, {counting({2, 3}), i32({1, -1})}, "specified more than once");
+  expect_fails("ReverseV2", {}, {counting({2, 3}), Tensor::scalar<std::int32_t>(1)}, "must be 1-dimension, not 0");
   expect_is(run("ReverseV2", {}, {f32({1, 0}, {}), i32({1, -1})})[0], f32({1, 0}, {}));
 }
 

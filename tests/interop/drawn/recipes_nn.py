@@ -212,11 +212,13 @@ def depthwise_backprop(draw, op, types):
     image, weights = window.input_shape(channels), window.kernel + [channels, multiplier]
     backprop = draw.values(types["T"], window.output_shape(channels * multiplier), -2, 2)
     dilated = _undilated(window)
+    # Of an empty batch TensorFlow's gradient of the filter is memory that nobody wrote.
     if op.endswith("Input"):
-        # Of an empty batch TensorFlow's gradient of the filter is memory that nobody wrote.
         return Arguments(window.attrs(), dilated=dilated, input_sizes=np.array(image, np.int32),
                          filter=draw.values(types["T"], weights, -2, 2), out_backprop=backprop, fixed=["input_sizes"],
                          differentiable=backprop.size > 0)
+    if backprop.size == 0:
+        raise Skip("an empty batch")
     return Arguments(window.attrs(), dilated=dilated, input=draw.values(types["T"], image, -2, 2),
                      filter_sizes=np.array(weights, np.int32), out_backprop=backprop, fixed=["filter_sizes"])
 
@@ -286,8 +288,9 @@ def max_pool_grad(draw, op, types):
     grad = draw.values(types["T"], pooled.shape if op == "MaxPoolGrad" else image.shape)
     attrs = _pool_attrs(window, with_explicit=op == "MaxPoolGrad")
     # Of a wrong orig_output TensorFlow's second derivative is 0 where it finds it nowhere; ours looks for the maximum.
-    return Arguments(attrs, orig_input=image, orig_output=pooled, grad=grad, differentiable=op == "MaxPoolGrad",
-                     spoilable=op == "MaxPoolGrad")
+    spoilable = op == "MaxPoolGrad" and draw.chance(0.5)
+    return Arguments(attrs, orig_input=image, orig_output=pooled, grad=grad, spoilable=spoilable,
+                     differentiable=op == "MaxPoolGrad" and not spoilable)
 
 
 @arguments("MaxPoolGradV2", "MaxPoolGradGradV2")

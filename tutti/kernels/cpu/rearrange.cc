@@ -138,6 +138,9 @@ Status reverse(KernelContext& ctx) {
     return {};
   }
   DimList axes;
+  if (ctx.input(1).rank() != 1) {
+    return invalid_argument("'dims' must be 1-dimension, not ", ctx.input(1).rank());
+  }
   TUTTI_RETURN_IF_ERROR(read_dims(ctx.input(1), "axis", &axes));
   std::array<bool, kMaxRank> flip{};
   for (int i = 0; i < axes.size; ++i) {
