@@ -44,8 +44,13 @@ inline void append_buffer(Payload& payload, const BufferPtr& buffer) {
   payload.append({static_cast<const std::byte*>(buffer->data()), buffer->bytes()}, buffer);
 }
 
+// Throws when it has not come true within a minute.
 inline void wait_until(const std::function<bool()>& condition) {
-  while (!condition()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > limit) throw_error(deadline_exceeded("waited for a minute, in vain"));
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
 }
 
 inline int count_entries(const char* directory) {
