@@ -26,6 +26,11 @@ TEST(Team, RunsEveryPieceOnce) {
   }
 }
 
+TEST(Team, GrainsOfTestsAreSmall) {
+  EXPECT_EQ(Team(2).grain(32768), 32768);
+  EXPECT_EQ(Team(2, LoopCut::kWhereverPossible).grain(32768), 1);
+}
+
 TEST(Team, HelpersTakePart) {
   Team team(3);
   std::latch all(3);  // passes only when three threads are in pieces at once

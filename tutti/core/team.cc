@@ -156,7 +156,7 @@ struct Team::Loop {
   std::exception_ptr error{};   // the first that a piece threw; under the team's lock until all have left
 };
 
-Team::Team(int size) : size_(size) { TUTTI_CHECK(size >= 1, "a team of ", size, " threads"); }
+Team::Team(int size, LoopCut cut) : size_(size), cut_(cut) { TUTTI_CHECK(size >= 1, "a team of ", size, " threads"); }
 
 Team::~Team() {
   std::vector<std::thread> helpers;

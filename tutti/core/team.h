@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -10,6 +11,12 @@
 
 namespace tutti {
 
+// Which loops a team's callers cut into pieces.
+enum class LoopCut {
+  kWhereItPays,       // long ones
+  kWhereverPossible,  // short ones, too: how tests reach what threads do without large inputs
+};
+
 // A loop cut into pieces is run by its caller, and by the team's helpers as far as they are free. A piece is taken
 // only by a thread that is ready to run it: a helper that the system does not schedule, on cores shared with other
 // processes, costs nothing. Thread-safe: several callers share the helpers. A piece may call run itself.
@@ -17,7 +24,7 @@ class Team {
  public:
   // Up to `size` threads work on a loop, the caller among them; the helpers start with the first loop that has a use
   // for them. REQUIRES: size >= 1.
-  explicit Team(int size);
+  explicit Team(int size, LoopCut cut = LoopCut::kWhereItPays);
   ~Team();
   Team(const Team&) = delete;
   Team& operator=(const Team&) = delete;
@@ -26,6 +33,9 @@ class Team {
   static Team& alone();
 
   int size() const { return size_; }
+
+  // The least work of a piece, of which `paying` is worth a thread.
+  std::int64_t grain(std::int64_t paying) const { return cut_ == LoopCut::kWhereverPossible ? 1 : paying; }
 
   // Calls piece(i) once for each i in [0, pieces) and returns when all have ended. `piece` must neither throw nor wait
   // for another piece.
@@ -52,6 +62,7 @@ class Team {
   Loop* enter_loop() TUTTI_REQUIRES(mu_);
 
   const int size_;
+  const LoopCut cut_;
   Mutex mu_;
   CondVar loop_added_;
   CondVar helpers_left_;

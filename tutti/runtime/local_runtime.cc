@@ -29,7 +29,7 @@ LocalRuntime::LocalRuntime(const RuntimeOptions& options)
       files_(options.files ? *options.files : local_file_system()),
       own_clock_(options.clock ? nullptr : make_system_clock()),
       clock_(options.clock ? *options.clock : *own_clock_),
-      team_(threads_or_cores(options.intra_op_threads)),
+      team_(threads_or_cores(options.intra_op_threads), options.loop_cut),
       pool_("tutti_step", threads_or_cores(options.inter_op_threads), ThreadWork::kComputes) {}
 
 }  // namespace tutti

@@ -19,6 +19,7 @@ namespace tutti {
 struct RuntimeOptions {
   // Threads that one kernel may use; 0 = one a core.
   int intra_op_threads = 0;
+  LoopCut loop_cut = LoopCut::kWhereItPays;  // of what those threads share
   // Threads that continue steps which waited, and that run independent expensive nodes side by side; 0 = one a core.
   int inter_op_threads = 0;
   // Job and task that device names carry.

@@ -142,7 +142,7 @@ Status gather_rows(KernelContext& ctx, const Tensor& params, const Tensor& indic
       with_indices(indices, [&](const auto* all) { copy_places(plan, all, from, to, begin, end); });
     };
     const std::int64_t places = batches * outer * plan.picks;
-    if (ctx.team().size() > 1 && bytes >= kParallelGatherBytes) {
+    if (ctx.team().size() > 1 && bytes >= ctx.team().grain(kParallelGatherBytes)) {
       parallel_for(ctx.team(), places, std::max<std::int64_t>(1, places * (kParallelGatherBytes / 2) / bytes), copy);
     } else {
       copy(0, places);

@@ -193,8 +193,8 @@ class LstmBackward : public Lstm {
   // The gradients of one step's gates, with those of the state before it.
   Status step_grad(KernelContext& context, const LstmSizes& s, const LstmStepGrad& step) const {
     // Peepholes are summed over the batch, on one thread.
-    const std::int64_t grain = peeps_ ? s.batch : row_grain(s);
-    parallel_for(context.team(), s.batch, grain,
+    Team& team = peeps_ ? Team::alone() : context.team();
+    parallel_for(team, s.batch, row_grain(s),
                  [&](std::int64_t begin, std::int64_t end) { loops_.lstm_grad(step, order_, s.cells, begin, end); });
     return {};
   }

@@ -22,7 +22,7 @@ using dnnl::prop_kind;
 // Primitives kept by one kernel. Shapes beyond that are built anew each time.
 constexpr std::size_t kMaxCached = 32;
 // A piece of a convolution has at least this many multiply-adds: waking a second thread costs about as much.
-constexpr double kPieceWork = 250'000;
+constexpr std::int64_t kPieceWork = 250'000;
 
 memory::desc image(const ConvShape& s, bool input, bool channels_first) {
   using tag = memory::format_tag;
@@ -225,7 +225,8 @@ class CompiledConvolution {
 int count_pieces(const ConvShape& s, const Team& team) {
   const double work = static_cast<double>(s.output_elements()) * static_cast<double>(s.group_inputs()) *
                       static_cast<double>(s.window_elements());
-  const auto most = static_cast<int>(std::min<double>(team.size(), work / kPieceWork));
+  const double grain = static_cast<double>(team.grain(kPieceWork));
+  const auto most = static_cast<int>(std::min<double>(team.size(), work / grain));
   return static_cast<int>(std::max<std::int64_t>(1, std::min<std::int64_t>(most, s.batch)));
 }
 

@@ -14,8 +14,8 @@ inline constexpr std::int64_t kElementGrain = 32768;
 
 // How many pieces `n` units are worth, each at least `grain` units.
 inline int parallel_pieces(const Team& team, std::int64_t n, std::int64_t grain) {
-  return static_cast<int>(
-      std::min<std::int64_t>(team.size(), std::max<std::int64_t>(1, n / std::max<std::int64_t>(grain, 1))));
+  const std::int64_t worth = n / std::max<std::int64_t>(team.grain(grain), 1);
+  return static_cast<int>(std::min<std::int64_t>(team.size(), std::max<std::int64_t>(1, worth)));
 }
 
 // Calls fn(piece, begin, end) for consecutive ranges that cover [0, n), on the team's threads. The cut depends on

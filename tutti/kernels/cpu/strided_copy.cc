@@ -118,7 +118,7 @@ void StridedCopy::run(DType dtype, void* to, const void* from, Team& team) {
   with_element(dtype, [&]<typename E>(const E&) {
     E* typed_to = static_cast<E*>(to);
     const E* typed_from = static_cast<const E*>(from);
-    if (team.size() <= 1 || bytes < kParallelCopyBytes || count_ == 0) {
+    if (team.size() <= 1 || bytes < team.grain(kParallelCopyBytes) || count_ == 0) {
       LoopRunner<E>::nest(loops_.data(), count_, transposing, typed_to, typed_from);
       return;
     }
