@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "tutti/kernels/cpu/element.h"
@@ -35,15 +36,14 @@ Status check_index_lists(const Tensor& indices, const Tensor& ids) {
   return invalid_argument("segment_ids ", ids.shape(), " and indices ", indices.shape(), " should have the same size");
 }
 
-// What `fn` says of the values as they lie; false for types that have no short loop.
+// Calls fn with the values as they lie. REQUIRES: int32 or int64.
 template <typename Fn>
-bool of_indices(const Tensor& values, const Fn& fn) {
-  if (values.dtype() == DType::kInt32) return fn(values.flat<std::int32_t>());
-  return values.dtype() == DType::kInt64 && fn(values.flat<std::int64_t>());
+decltype(auto) with_indices(const Tensor& values, const Fn& fn) {
+  return values.dtype() == DType::kInt32 ? fn(values.flat<std::int32_t>()) : fn(values.flat<std::int64_t>());
 }
 
 Status check_range(const Tensor& values, std::int64_t limit, const char* what) {
-  const bool all_inside = of_indices(values, [limit](auto span) {
+  const bool all_inside = with_indices(values, [limit](auto span) {
     bool outside = false;
     // Negative ones are large, too.
     for (const std::int64_t value : span)
@@ -88,8 +88,11 @@ class SparseSegment : public Kernel {
       return {};
     }
     const std::int64_t grain = std::max<std::int64_t>(1, kElementGrain / width);
-    parallel_for(ctx.team(), ids.num_elements(), grain,
-                 [&](std::int64_t begin, std::int64_t end) { sum_entries(ctx, *out, width, begin, end); });
+    with_indices(ids, [&](auto segment_ids) {
+      parallel_for(ctx.team(), ids.num_elements(), grain, [&](std::int64_t begin, std::int64_t end) {
+        sum_entries(data, indices, segment_ids, width, begin, end, *out);
+      });
+    });
     return {};
   }
 
@@ -110,13 +113,14 @@ class SparseSegment : public Kernel {
   }
 
   static Status check_order(const Tensor& ids, std::int64_t segments) {
-    TUTTI_RETURN_IF_ERROR(check_range(ids, segments, "segment_ids"));
-    const bool rises = of_indices(ids, [](auto span) {
+    // Where they rise, the first and the last have all between them.
+    const bool rise_inside = with_indices(ids, [segments](auto span) {
       bool falls = false;
       for (std::size_t i = 1; i < span.size(); ++i) falls |= span[i] < span[i - 1];
-      return !falls;
+      return !falls && (span.empty() || (span.front() >= 0 && span.back() < segments));
     });
-    if (rises) return {};
+    if (rise_inside) return {};
+    TUTTI_RETURN_IF_ERROR(check_range(ids, segments, "segment_ids"));
     for (std::int64_t i = 1; i < ids.num_elements(); ++i) {
       if (index_at(ids.raw(), ids.dtype(), i) >= index_at(ids.raw(), ids.dtype(), i - 1)) continue;
       return invalid_argument("segment ids are not increasing: segment_ids[", i, "] is less than the one before it");
@@ -125,10 +129,11 @@ class SparseSegment : public Kernel {
   }
 
   // Sums the segments that begin within entries [begin, end), and zeroes the empty ones between them and the next.
-  void sum_entries(KernelContext& ctx, Tensor& out, std::int64_t width, std::int64_t begin, std::int64_t end) const {
-    const Tensor &data = ctx.input(0), &indices = ctx.input(1), &ids = ctx.input(2);
-    const std::int64_t count = ids.num_elements();
-    const auto id = [&](std::int64_t i) { return index_at(ids.raw(), ids.dtype(), i); };
+  template <typename Id>
+  void sum_entries(const Tensor& data, const Tensor& indices, std::span<const Id> ids, std::int64_t width,
+                   std::int64_t begin, std::int64_t end, Tensor& out) const {
+    const auto count = static_cast<std::int64_t>(ids.size());
+    const auto id = [ids](std::int64_t i) { return ids[static_cast<std::size_t>(i)]; };
     while (begin > 0 && begin < end && id(begin) == id(begin - 1)) ++begin;
     if (begin == end) return;
     if (begin == 0) zero_rows(out, width, 0, id(0));
