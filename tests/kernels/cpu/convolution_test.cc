@@ -58,6 +58,15 @@ TEST(Convolution, NothingHotFallsToTheReferenceKernel) {
   }
 }
 
+TEST(Convolution, FewMultiplicationsForAPixelAreNotCalledOneByOne) {
+  const auto of = [](const ConvShape& s) {
+    return internal::OneDnnConvolutions::implementation(ConvResult::kOutput, true, s);
+  };
+  for (const ConvShape& s : {same(128, 28, 1, 32, 3), same(64, 28, 3, 16, 5), same(64, 32, 3, 32, 3, 2)}) {
+    EXPECT_FALSE(of(s).starts_with("brgconv")) << of(s) << " for the convolution " << s.to_string();
+  }
+}
+
 TEST(Convolution, DepthwiseDoesNotFallToTheReferenceKernel) {
   ConvShape s = same(32, 28, 64, 64, 3);
   s.groups = 64;

@@ -5,6 +5,7 @@
 // are slow for some shapes, which are computed in bands (banded_convolution.cc).
 #include <algorithm>
 #include <optional>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -76,6 +77,14 @@ memory::desc bias_of(const ConvShape& s) {
   return {memory::dims{s.out_channels}, memory::data_type::f32, memory::format_tag::a};
 }
 
+// Whether a pixel of the output takes so little work that brgconv, which oneDNN offers first and which makes a call for
+// every few of them, is slower than its other generator: by 3 to 180 % up to here (AMD Zen 5, oneDNN 2.6, 1 to 16 input
+// and 16 to 64 output channels, windows of 3x3 and 5x5), above it sometimes faster.
+bool has_small_pixels(const ConvShape& s) {
+  constexpr std::int64_t kMostWork = 1600;  // multiply-adds
+  return s.group_inputs() * s.window_elements() * s.out_channels <= kMostWork;
+}
+
 Description describe(ConvResult result, bool biased, const ConvShape& s) {
   dnnl::primitive_attr attributes;
   // Scratch memory comes from the step, which reuses it; oneDNN's own would be mapped anew.
@@ -85,11 +94,13 @@ Description describe(ConvResult result, bool biased, const ConvShape& s) {
   const memory::desc y = image(s, false, false);
   const memory::desc w(filter_dims(s), memory::data_type::f32, memory::format_tag::any);
   const Window k(s);
-  const dnnl::convolution_forward::primitive_desc forward(
-      {prop_kind::forward_training, direct, x, w, biased ? bias_of(s) : memory::desc(), y, k.strides, k.dilations,
-       k.before, k.after},
-      attributes, onednn::engine());
+  // oneDNN looks at it again for the next implementation.
+  const dnnl::convolution_forward::desc wanted(prop_kind::forward_training, direct, x, w,
+                                               biased ? bias_of(s) : memory::desc(), y, k.strides, k.dilations,
+                                               k.before, k.after);
+  dnnl::convolution_forward::primitive_desc forward(wanted, attributes, onednn::engine());
   if (result == ConvResult::kOutput) {
+    if (has_small_pixels(s) && std::string_view(forward.impl_info_str()).starts_with("brgconv")) forward.next_impl();
     return {forward.src_desc(),        forward.weights_desc(),         forward.dst_desc(),
             forward.scratchpad_desc(), dnnl::primitive(forward.get()), forward.impl_info_str()};
   }
