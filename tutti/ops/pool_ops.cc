@@ -80,6 +80,13 @@ Status like_first(ShapeContext& c) {
   return {};
 }
 
+// And the sum of each channel.
+Status like_first_with_sums(ShapeContext& c) {
+  TUTTI_RETURN_IF_ERROR(like_first(c));
+  c.set_output(1, PartialShape({c.input(0).rank() == 4 ? c.input(0).dim(3) : kUnknownDim}));
+  return {};
+}
+
 Status pooled_grad_shape(ShapeContext& c) {
   TUTTI_ASSIGN_OR_RETURN(PartialShape output, pooled_shape(c, 3));
   c.set_output(0, std::move(output));
@@ -193,10 +200,10 @@ void register_max_pools(OpTable& ops) {
            .grad = linear_in_grad("MaxPoolGradGrad"),
            .kernels = {TUTTI_CPU(cpu::max_pool_grad_kernel())}});
   ops.add({.name = "_MaxPoolReluGrad",
-           .signature = grads + " -> output: T",
+           .signature = grads + " -> output: T, sums: T",
            .attrs = kWithPaddings,
            .types = kFloats,
-           .shape = like_first,
+           .shape = like_first_with_sums,
            .kernels = {TUTTI_CPU(cpu::max_pool_relu_grad_kernel())}});
   ops.add({.name = "MaxPoolGradV2",
            .signature = grads + ", ksize: int32, strides: int32 -> output: T",

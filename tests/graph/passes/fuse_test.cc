@@ -183,6 +183,48 @@ TEST_F(FuseConvolutionTest, TheGradientsOfAPoolAndTheReluBeforeItAreOne) {
   EXPECT_EQ(count(fused({op1("ReluGrad", {slope, relu})}), "_MaxPoolReluGrad"), 1u);
 }
 
+TEST_F(FuseConvolutionTest, APoolComesBeforeTheRelu) {
+  Output conv = nn::bias_add(nn::conv2d(x_, filter_), bias_);
+  Output relu = nn::relu(conv);
+  Output pooled = nn::max_pool(relu, {2, 2}, {.strides = {2, 2}});
+  FunctionBody body = fused({neg(pooled), gradients({pooled}, {x_})[0].dense()});
+  ASSERT_EQ(count(body, "Relu"), 1u);
+  ASSERT_EQ(count(body, "MaxPool"), 1u);
+  const Node* pool = of_op(body, "MaxPool")[0];
+  EXPECT_EQ(of_op(body, "Relu")[0]->input(0).node, pool);
+  EXPECT_EQ(pool->input(0).node->op_name(), "_FusedConv2D");
+  EXPECT_EQ(pool->attr<std::vector<std::int64_t>>("strides"), (std::vector<std::int64_t>{1, 2, 2, 1}));
+  EXPECT_EQ(of_op(body, "_MaxPoolReluGrad")[0]->input(0), pool->input(0));
+  EXPECT_EQ(of_op(body, "Neg")[0]->input(0).node, of_op(body, "Relu")[0]);
+
+  const auto first_is = [&](const FunctionBody& b) { return of_op(b, "MaxPool")[0]->input(0).node->op_name(); };
+  EXPECT_EQ(first_is(fused({pooled, neg(relu)})), "Relu") << "something else reads the Relu";
+  EXPECT_EQ(first_is(fused({pooled}, {after(relu)})), "Relu") << "something waits for the Relu";
+  EXPECT_EQ(first_is(fused({pooled, relu})), "Relu") << "the Relu is fetched";
+  Output taken_along = nn::max_pool(nn::relu(nn::bias_add(x_, feed({3}, "other"))), {2, 2}, {.strides = {2, 2}});
+  EXPECT_EQ(first_is(fused({taken_along})), "_FusedBiasAdd");
+  // Twice in a row: the second waits for nothing that is gone.
+  Output again = nn::max_pool(nn::relu(nn::max_pool(nn::relu(conv), {2, 2})), {2, 2});
+  EXPECT_EQ(count(fused({again}), "MaxPool"), 2u);
+  const auto elsewhere = graph_.device_scope("/device:CPU:1");
+  EXPECT_EQ(first_is(fused({nn::max_pool(relu, {2, 2})})), "Relu") << "the pool is elsewhere";
+}
+
+TEST_F(FuseConvolutionTest, TheGradientOfABiasBeforeAPooledReluIsASumThatIsThere) {
+  Output conv = nn::bias_add(nn::conv2d(x_, filter_), bias_);
+  Output pooled = nn::max_pool(nn::relu(conv), {2, 2}, {.strides = {2, 2}});
+  Output slope = gradients({pooled}, {bias_})[0].dense();
+  FunctionBody body = fused({neg(slope)});
+  EXPECT_EQ(count(body, "BiasAddGrad"), 0u);
+  EXPECT_EQ(of_op(body, "Neg")[0]->input(0), Output(of_op(body, "_MaxPoolReluGrad")[0], 1));
+  EXPECT_EQ(of_op(body, "Neg")[0]->output_shape(0), PartialShape({4}));
+  body = fused({slope}, {after(slope)});
+  EXPECT_EQ(of_op(body, "NoOp")[0]->control_inputs()[0]->op_name(), "_MaxPoolReluGrad");
+  Node* adder = slope.node;
+  graph_.set_requested_device(*adder, "/device:CPU:1");
+  EXPECT_EQ(count(fused({slope}), "BiasAddGrad"), 1u);
+}
+
 TEST_F(FuseProductTest, WhatIsFetchedStays) {
   FunctionBody body = fused({product_, layer_});
   EXPECT_EQ(count(body, "_FusedMatMul"), 0u);

@@ -4,7 +4,8 @@
 // what a v1 loop hands on, as the gradient of a matrix that stays the same in the loop has it, becomes one _MatMulAdd.
 //
 // Convolutions: Conv2D -> BiasAdd becomes one _FusedConv2D; another BiasAdd -> activation one _FusedBiasAdd;
-// MaxPoolGrad -> ReluGrad of the pooled values, as the gradient of Relu -> MaxPool has it, one _MaxPoolReluGrad.
+// MaxPoolGrad -> ReluGrad of the pooled values, as the gradient of Relu -> MaxPool has it, one _MaxPoolReluGrad, which
+// also adds up what a BiasAddGrad would. Relu -> MaxPool becomes MaxPool -> Relu, of fewer values.
 //
 // Element-wise chains: a tree of fusable nodes, each read by the next alone, becomes one _FusedElementwise, which runs
 // block by block in the cache. Only where every operand provably has the shape of the result or is a scalar, so
@@ -107,6 +108,15 @@ class Uses {
     if (torn_.contains(node) || torn_.contains(reader)) return nullptr;
     return reader->requested_device() == node->requested_device() ? reader : nullptr;
   }
+  // All that read `node`; none when anything else waits for it or they are not meant for the same device.
+  std::vector<Node*> readers(const Node* node) const {
+    auto it = readers_.find(node);
+    if (it == readers_.end() || followers_.contains(node) || torn_.contains(node)) return {};
+    for (const Node* reader : it->second) {
+      if (torn_.contains(reader) || reader->requested_device() != node->requested_device()) return {};
+    }
+    return it->second;
+  }
 
  private:
   std::unordered_map<const Node*, std::vector<Node*>> readers_;
@@ -139,15 +149,23 @@ class Replacements {
     spec.control_inputs = control_inputs_of(replaced);
     if (const AttrValue* colocation = last.find_attr("_class")) spec.attrs["_class"] = *colocation;
     TUTTI_ASSIGN_OR_RETURN(Node * fused, graph_.add_exact(std::move(spec)));
-    fused_[&last] = fused;
+    fused_[&last] = Output(fused, 0);
     gone_.insert(gone_.end(), replaced.begin(), replaced.end());
     return {};
+  }
+  // A value that is already there, in the place of what `replaced` gives. REQUIRES: `replaced` waits for no other node.
+  void replace(Node* replaced, Output value) {
+    fused_[replaced] = value;
+    gone_.push_back(replaced);
   }
 
   // What reads or waits for a replaced node, by an edge or as a target, reads or waits for the new one.
   void finish() {
     if (gone_.empty()) return;
-    graph_.rewrite_inputs([this](Output value) { return Output(current(value.node), value.index); });
+    graph_.rewrite_inputs([this](Output value) {
+      const auto it = fused_.find(value.node);
+      return it == fused_.end() ? value : it->second;  // none of them has more than one output
+    });
     for (Node* node : graph_.nodes()) {
       std::vector<Node*> before(node->control_inputs().begin(), node->control_inputs().end());
       if (move_all(before)) graph_.set_control_inputs(*node, std::move(before));
@@ -159,7 +177,7 @@ class Replacements {
  private:
   Node* current(Node* node) const {
     auto it = fused_.find(node);
-    return it == fused_.end() ? node : it->second;
+    return it == fused_.end() ? node : it->second.node;
   }
   // Whether any of them moved.
   bool move_all(std::vector<Node*>& nodes) const {
@@ -174,7 +192,7 @@ class Replacements {
 
   FunctionBody& body_;
   Graph& graph_;
-  std::unordered_map<const Node*, Node*> fused_;
+  std::unordered_map<const Node*, Output> fused_;
   std::vector<Node*> gone_;
 };
 
@@ -300,6 +318,59 @@ Status fuse_convolutions(FunctionBody& body) {
   }
   replacements.finish();
   return {};
+}
+
+// Relu -> MaxPool the other way round: Relu leaves the same of the largest value as of each. Where only the gradient of
+// both reads the Relu, too, which asks for positive maxima alone.
+Status pool_before_relu(FunctionBody& body) {
+  Graph& graph = *body.graph;
+  const Uses uses(body);
+  Replacements replacements(body);
+  for (Node* relu : graph.nodes()) {
+    if (relu->op_name() != "Relu" || !relu->control_inputs().empty()) continue;
+    const Output before = relu->input(0);
+    // What adds a bias, or works element by element, takes the Relu along for nothing. Pools are replaced themselves.
+    const std::string& source = before.node->op_name();
+    if (source == "MaxPool" || source == "BiasAdd" || before.node->op().has(kElementwise)) continue;
+    if (before.node->requested_device() != relu->requested_device()) continue;
+    const std::vector<Node*> readers = uses.readers(relu);
+    const auto is_pool = [](const Node* node) { return node->op_name() == "MaxPool"; };
+    const bool only_pooled = std::ranges::all_of(readers, [&](const Node* reader) {
+      const bool unpools = reader->op_name() == "_MaxPoolReluGrad" && reader->input(0).node == relu;
+      return is_pool(reader) || unpools;
+    });
+    if (!only_pooled || std::ranges::none_of(readers, is_pool)) continue;
+    for (Node* pool : readers) {
+      if (!is_pool(pool)) continue;
+      NodeSpec early{.op = pool->op_name(),
+                     .name = graph.unique_name(str_cat(pool->name(), "/before_relu")),
+                     .inputs = {before},
+                     .attrs = pool->attrs(),
+                     .device = pool->requested_device()};
+      TUTTI_ASSIGN_OR_RETURN(Node * pooled, graph.add_exact(std::move(early)));
+      TUTTI_RETURN_IF_ERROR(
+          replacements.add({pool}, {.op = relu->op_name(), .inputs = {Output(pooled, 0)}, .attrs = relu->attrs()}));
+    }
+    replacements.replace(relu, before);
+  }
+  replacements.finish();
+  return {};
+}
+
+// The gradients of biases that _MaxPoolReluGrad adds up beside its work.
+void share_sums(FunctionBody& body) {
+  const Torn torn(*body.graph);
+  Replacements replacements(body);
+  for (Node* adder : body.graph->nodes()) {
+    if (adder->op_name() != "BiasAddGrad" || !adder->control_inputs().empty()) continue;
+    Node* source = adder->input(0).node;
+    if (source->op_name() != "_MaxPoolReluGrad" || !is_channels_last(*source) || !is_channels_last(*adder)) continue;
+    if (torn.contains(adder) || torn.contains(source) || adder->requested_device() != source->requested_device()) {
+      continue;
+    }
+    replacements.replace(adder, Output(source, 1));
+  }
+  replacements.finish();
 }
 
 // Those that no convolution has taken.
@@ -481,6 +552,8 @@ Status fuse(FunctionBody& body) {
   TUTTI_RETURN_IF_ERROR(fuse_products(body));
   TUTTI_RETURN_IF_ERROR(fuse_accumulations(body));
   TUTTI_RETURN_IF_ERROR(fuse_convolutions(body));
+  TUTTI_RETURN_IF_ERROR(pool_before_relu(body));
+  share_sums(body);
   TUTTI_RETURN_IF_ERROR(fuse_biases(body));
   return fuse_chains(body);
 }

@@ -48,8 +48,8 @@ Status hoist(FunctionBody& body);
 // activations are kept.
 Status open_gates(FunctionBody& body);
 // MatMul + BiasAdd (or Add of a vector) + activation becomes _FusedMatMul; MatMul + Add to what a v1 loop hands on
-// _MatMulAdd; Conv2D + BiasAdd _FusedConv2D; another
-// BiasAdd + activation _FusedBiasAdd; the gradients of a MaxPool and the Relu before it _MaxPoolReluGrad; chains of
+// _MatMulAdd; Conv2D + BiasAdd _FusedConv2D; another BiasAdd + activation _FusedBiasAdd; the gradients of a MaxPool,
+// the Relu before it and a bias before that _MaxPoolReluGrad; Relu + MaxPool the same the other way round; chains of
 // element-wise ops _FusedElementwise.
 Status fuse(FunctionBody& body);
 // The attribute by which inline_functions notes, on stateful nodes, the calls that a node came out of: two nodes of

@@ -170,10 +170,21 @@ HWY_INLINE void put(const A& access, D d, V v, T* to, bool once) {
   access.store(d, once ? v : hn::Add(access.load(d, to), v), to);
 }
 
+// The gradient of windows before a Relu: only that of positive maxima counts, and is added to `sums`.
+template <bool kRelu, class A, class D, class V, typename T>
+HWY_INLINE V counted(const A& access, D d, V g, V best, T* sums) {
+  if constexpr (kRelu) {
+    g = hn::IfThenElseZero(hn::Gt(best, hn::Zero(d)), g);
+    access.store(d, hn::Add(access.load(d, sums), g), sums);
+  }
+  return g;
+}
+
 // The gradient of one window's maxima, for a vector of its channels: all of it goes to the first pixel that has the
-// maximum. kRelu: only that of positive maxima. Where something may be NaN.
+// maximum. Where something may be NaN.
 template <typename T, bool kRelu, class A>
-HWY_NOINLINE void careful_max_grad(const Window<T>& w, std::int64_t c, A access, const T* from, T* to, bool once) {
+HWY_NOINLINE void careful_max_grad(const Window<T>& w, std::int64_t c, A access, const T* from, T* to, T* sums,
+                                   bool once) {
   const hn::ScalableTag<T> d;
   const auto one = hn::Set(d, T{1});
   // First the number of the winner, then the gradient for it and zero for the others. Numbers are exact in T.
@@ -189,8 +200,7 @@ HWY_NOINLINE void careful_max_grad(const Window<T>& w, std::int64_t c, A access,
       number = hn::Add(number, one);
     }
   }
-  auto g = access.load(d, from + c);
-  if constexpr (kRelu) g = hn::IfThenElseZero(hn::Gt(best, hn::Zero(d)), g);
+  const auto g = counted<kRelu>(access, d, access.load(d, from + c), best, sums + c);
   number = hn::Zero(d);
   for (std::int64_t r = 0; r < w.rows.size(); ++r) {
     for (std::int64_t k = 0; k < w.columns.size(); ++k) {
@@ -205,7 +215,7 @@ HWY_NOINLINE void careful_max_grad(const Window<T>& w, std::int64_t c, A access,
 // and `columns` that are constants spare it its inner loops.
 template <typename T, bool kRelu, class A>
 HWY_INLINE void max_grad_of(const Window<T>& w, std::int64_t rows, std::int64_t columns, std::int64_t c, A access,
-                            const T* from, T* to, bool once) {
+                            const T* from, T* to, T* sums, bool once) {
   const hn::ScalableTag<T> d;
   auto best = hn::Set(d, -std::numeric_limits<T>::infinity());
   auto nothing = hn::Zero(d);
@@ -219,10 +229,9 @@ HWY_INLINE void max_grad_of(const Window<T>& w, std::int64_t rows, std::int64_t 
     }
   }
   if (!hn::AllTrue(d, hn::Eq(nothing, hn::Zero(d)))) {
-    return careful_max_grad<T, kRelu>(w, c, access, from, to, once);
+    return careful_max_grad<T, kRelu>(w, c, access, from, to, sums, once);
   }
-  auto rest = access.load(d, from + c);  // what no pixel has got yet
-  if constexpr (kRelu) rest = hn::IfThenElseZero(hn::Gt(best, hn::Zero(d)), rest);
+  auto rest = counted<kRelu>(access, d, access.load(d, from + c), best, sums + c);  // what no pixel has got yet
   HWY_UNROLL(2)
   for (std::int64_t r = 0; r < rows; ++r) {
     HWY_UNROLL(2)
@@ -235,25 +244,36 @@ HWY_INLINE void max_grad_of(const Window<T>& w, std::int64_t rows, std::int64_t 
 }
 
 template <typename T, bool kRelu>
-void max_grad(const PoolShape& s, const void* in, const void* grad, void* to, std::int64_t begin, std::int64_t end) {
+void unpool(const PoolShape& s, const void* in, const void* grad, void* to, void* channel_sums, std::int64_t begin,
+            std::int64_t end) {
   for (std::int64_t n = begin; n < end; ++n) {
     const T* image = static_cast<const T*>(in) + n * s.image_elements();
     const T* from = static_cast<const T*>(grad) + n * s.pooled_elements();
     T* result = static_cast<T*>(to) + n * s.image_elements();
     const bool once = prepare(s, result);
-    for (std::int64_t cell = 0; cell < s.rows.out * s.columns.out; ++cell, from += s.channels) {
-      const Window<T> w(s, image, cell / s.columns.out, cell % s.columns.out);
-      T* target = result + w.offset;
-      if (once && w.rows.size() == 2 && w.columns.size() == 2) {
-        for_channels<T>(s.channels, [&](std::int64_t c, auto access)
-                                        HWY_ATTR { max_grad_of<T, kRelu>(w, 2, 2, c, access, from, target, true); });
-      } else {
-        for_channels<T>(s.channels, [&](std::int64_t c, auto access) HWY_ATTR {
-          max_grad_of<T, kRelu>(w, w.rows.size(), w.columns.size(), c, access, from, target, once);
-        });
+    T* sums = kRelu ? static_cast<T*>(channel_sums) + n * s.channels : nullptr;
+    if constexpr (kRelu) std::fill_n(sums, s.channels, T{0});
+    for (std::int64_t row = 0; row < s.rows.out; ++row) {
+      for (std::int64_t column = 0; column < s.columns.out; ++column, from += s.channels) {
+        const Window<T> w(s, image, row, column);
+        T* target = result + w.offset;
+        if (once && w.rows.size() == 2 && w.columns.size() == 2) {
+          for_channels<T>(s.channels, [&](std::int64_t c, auto access) HWY_ATTR {
+            max_grad_of<T, kRelu>(w, 2, 2, c, access, from, target, sums, true);
+          });
+        } else {
+          for_channels<T>(s.channels, [&](std::int64_t c, auto access) HWY_ATTR {
+            max_grad_of<T, kRelu>(w, w.rows.size(), w.columns.size(), c, access, from, target, sums, once);
+          });
+        }
       }
     }
   }
+}
+
+template <typename T>
+void max_grad(const PoolShape& s, const void* in, const void* grad, void* to, std::int64_t begin, std::int64_t end) {
+  unpool<T, false>(s, in, grad, to, nullptr, begin, end);
 }
 
 template <typename T>
@@ -311,8 +331,8 @@ void max_grad_grad(const PoolShape& s, const void* in, const void* grad, void* t
 
 template <typename T>
 internal::PoolLoops loops() {
-  return {&pool_rows<Largest, T>, &pool_rows<Mean, T>, &max_grad<T, false>,
-          &max_grad<T, true>,     &mean_grad<T>,       &max_grad_grad<T>};
+  return {&pool_rows<Largest, T>, &pool_rows<Mean, T>, &max_grad<T>,
+          &unpool<T, true>,       &mean_grad<T>,       &max_grad_grad<T>};
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include "tutti/kernels/cpu/convert.h"
 #include "tutti/kernels/cpu/element.h"
+#include "tutti/kernels/cpu/internal/pool_window.h"
 #include "tutti/kernels/cpu/parallel.h"
 
 namespace tutti::cpu {
@@ -179,14 +180,21 @@ class PoolKernel : public Kernel {
   void (*loop_)(const PoolShape&, const void*, void*, std::int64_t, std::int64_t);
 };
 
+// For the gradient of input 0. It may take the place of that where windows tile the image: each reads its pixels, then
+// writes them (integers are written over zeros). That spares the cache half of what it has to hold.
+Result<Tensor*> output_like_image(KernelContext& context, const PoolShape& s) {
+  const Shape shape = context.input(0).shape();
+  const bool in_place = internal::tiles(s.rows) && internal::tiles(s.columns) && is_floating(context.output_type(0));
+  return in_place ? context.forward_or_allocate(0, 0, shape) : context.allocate_output(0, shape);
+}
+
 class MaxPoolGradKernel : public Kernel {
  public:
-  enum class Kind { kFirst, kFirstBeforeRelu, kSecond };
-  MaxPoolGradKernel(PoolWindow window, DType dtype, Kind kind)
-      : window_(std::move(window)), wide_(compute_dtype(dtype)), second_(kind == Kind::kSecond) {
-    const PoolLoops loops = loops_for(dtype);
-    loop_ = second_ ? loops.max_grad_grad : kind == Kind::kFirst ? loops.max_grad : loops.max_relu_grad;
-  }
+  MaxPoolGradKernel(PoolWindow window, DType dtype, bool second)
+      : window_(std::move(window)),
+        wide_(compute_dtype(dtype)),
+        second_(second),
+        loop_(second ? loops_for(dtype).max_grad_grad : loops_for(dtype).max_grad) {}
 
   Status compute(KernelContext& context) override {
     const Tensor& in = context.input(0);
@@ -194,7 +202,8 @@ class MaxPoolGradKernel : public Kernel {
     TUTTI_ASSIGN_OR_RETURN(PoolPlan plan, window_.plan(context, in.shape(), false));
     TUTTI_RETURN_IF_ERROR(expect_shape(window_.name(), "orig_output", context.input(1).shape(), plan.out));
     TUTTI_RETURN_IF_ERROR(expect_shape(window_.name(), "grad", grad.shape(), second_ ? in.shape() : plan.out));
-    TUTTI_ASSIGN_OR_RETURN(Tensor * out, context.allocate_output(0, second_ ? plan.out : in.shape()));
+    TUTTI_ASSIGN_OR_RETURN(Tensor * out,
+                           second_ ? context.allocate_output(0, plan.out) : output_like_image(context, plan.shape));
     if (out->num_elements() == 0) return {};
     TUTTI_ASSIGN_OR_RETURN(Tensor from, widened(context, in, wide_));
     TUTTI_ASSIGN_OR_RETURN(Tensor slope, widened(context, grad, wide_));
@@ -211,7 +220,60 @@ class MaxPoolGradKernel : public Kernel {
   const PoolWindow window_;
   const DType wide_;
   const bool second_;
-  void (*loop_)(const PoolShape&, const void*, const void*, void*, std::int64_t, std::int64_t);
+  void (*const loop_)(const PoolShape&, const void*, const void*, void*, std::int64_t, std::int64_t);
+};
+
+class MaxPoolReluGradKernel : public Kernel {
+ public:
+  MaxPoolReluGradKernel(PoolWindow window, DType dtype)
+      : window_(std::move(window)), wide_(compute_dtype(dtype)), loop_(loops_for(dtype).max_relu_grad) {}
+
+  Status compute(KernelContext& context) override {
+    const Tensor& in = context.input(0);
+    const Tensor& grad = context.input(2);
+    TUTTI_ASSIGN_OR_RETURN(PoolPlan plan, window_.plan(context, in.shape(), false));
+    const PoolShape& s = plan.shape;
+    TUTTI_RETURN_IF_ERROR(expect_shape(window_.name(), "orig_output", context.input(1).shape(), plan.out));
+    TUTTI_RETURN_IF_ERROR(expect_shape(window_.name(), "grad", grad.shape(), plan.out));
+    TUTTI_ASSIGN_OR_RETURN(Tensor * out, output_like_image(context, s));
+    TUTTI_ASSIGN_OR_RETURN(Tensor * out_sums, context.allocate_output(1, Shape{s.channels}));
+    zero_elements(out_sums->dtype(), out_sums->raw(), s.channels);
+    if (out->num_elements() == 0) return {};
+    TUTTI_ASSIGN_OR_RETURN(Tensor from, widened(context, in, wide_));
+    TUTTI_ASSIGN_OR_RETURN(Tensor slope, widened(context, grad, wide_));
+    TUTTI_ASSIGN_OR_RETURN(Tensor to, wide_output(context, *out, wide_));
+    TUTTI_ASSIGN_OR_RETURN(Tensor sums, context.allocate_temp(wide_, Shape{s.batch, s.channels}));
+    parallel_for(context.team(), s.batch, grain_of(s.image_elements()), [&](std::int64_t begin, std::int64_t end) {
+      loop_(s, from.raw(), slope.raw(), to.raw(), sums.raw(), begin, end);
+    });
+    narrow_into(to, *out);
+    TUTTI_ASSIGN_OR_RETURN(Tensor total, wide_output(context, *out_sums, wide_));
+    if (wide_ == DType::kDouble) {
+      add_rows<double>(sums, total);
+    } else {
+      add_rows<float>(sums, total);
+    }
+    narrow_into(total, *out_sums);
+    return {};
+  }
+
+ private:
+  // In the order of the images, whoever had them.
+  template <typename T>
+  static void add_rows(const Tensor& rows, Tensor& to) {
+    const T* row = rows.data<T>();
+    T* sums = to.data<T>();
+    const std::int64_t width = to.num_elements();
+    std::copy_n(row, width, sums);
+    for (std::int64_t n = 1; n < rows.dim(0); ++n) {
+      row += width;
+      for (std::int64_t c = 0; c < width; ++c) sums[c] += row[c];
+    }
+  }
+
+  const PoolWindow window_;
+  const DType wide_;
+  void (*const loop_)(const PoolShape&, const void*, const void*, void*, void*, std::int64_t, std::int64_t);
 };
 
 class AvgPoolGradKernel : public Kernel {
@@ -423,17 +485,17 @@ KernelFactory avg_pool_kernel() {
 }
 KernelFactory max_pool_grad_kernel() {
   return pool_factory([](PoolWindow w, DType t) -> std::unique_ptr<Kernel> {
-    return std::make_unique<MaxPoolGradKernel>(std::move(w), t, MaxPoolGradKernel::Kind::kFirst);
+    return std::make_unique<MaxPoolGradKernel>(std::move(w), t, false);
   });
 }
 KernelFactory max_pool_relu_grad_kernel() {
   return pool_factory([](PoolWindow w, DType t) -> std::unique_ptr<Kernel> {
-    return std::make_unique<MaxPoolGradKernel>(std::move(w), t, MaxPoolGradKernel::Kind::kFirstBeforeRelu);
+    return std::make_unique<MaxPoolReluGradKernel>(std::move(w), t);
   });
 }
 KernelFactory max_pool_grad_grad_kernel() {
   return pool_factory([](PoolWindow w, DType t) -> std::unique_ptr<Kernel> {
-    return std::make_unique<MaxPoolGradKernel>(std::move(w), t, MaxPoolGradKernel::Kind::kSecond);
+    return std::make_unique<MaxPoolGradKernel>(std::move(w), t, true);
   });
 }
 KernelFactory avg_pool_grad_kernel() {

@@ -26,7 +26,8 @@ KernelFactory avg_pool_kernel();
 // Inputs orig_input, orig_output, grad and, for the V2 op, ksize and strides. The gradient of a window goes to the
 // first of its largest elements.
 KernelFactory max_pool_grad_kernel();
-// Likewise, and zero where orig_input is not positive: the gradient before a Relu whose output is orig_input.
+// Likewise, and zero where orig_input is not positive: the gradient before a Relu whose output is orig_input, or whose
+// input is, which has the same maxima wherever they are positive. A second output has the sum of each channel.
 KernelFactory max_pool_relu_grad_kernel();
 // The same inputs, with `grad` of the input's shape: the element of `grad` where each window has its maximum.
 KernelFactory max_pool_grad_grad_kernel();
@@ -46,7 +47,8 @@ struct PoolLoops {
   // Over images.
   void (*max_grad)(const PoolShape&, const void* in, const void* grad, void* to, std::int64_t begin,
                    std::int64_t end) = nullptr;
-  void (*max_relu_grad)(const PoolShape&, const void* in, const void* grad, void* to, std::int64_t begin,
+  // Each image has a row of sums, one for each channel.
+  void (*max_relu_grad)(const PoolShape&, const void* in, const void* grad, void* to, void* sums, std::int64_t begin,
                         std::int64_t end) = nullptr;
   void (*mean_grad)(const PoolShape&, const void* grad, void* to, std::int64_t begin, std::int64_t end) = nullptr;
   void (*max_grad_grad)(const PoolShape&, const void* in, const void* grad, void* to, std::int64_t begin,
