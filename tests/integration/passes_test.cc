@@ -37,7 +37,7 @@ Tensor random_tensor(const Shape& shape, std::mt19937& random, float low = 0.2f)
   return tensor;
 }
 
-void expect_close(const Tensor& got, const Tensor& wanted, const std::string& what) {
+void expect_close(const Tensor& got, const Tensor& wanted, const std::string& what, double tolerance = 1e-5) {
   ASSERT_EQ(got.shape(), wanted.shape()) << what;
   double difference = 0;
   double norm = 1e-12;
@@ -48,7 +48,7 @@ void expect_close(const Tensor& got, const Tensor& wanted, const std::string& wh
     difference += (g - w) * (g - w);
     norm += w * w;
   }
-  EXPECT_LT(std::sqrt(difference / norm), 1e-5) << what;
+  EXPECT_LT(std::sqrt(difference / norm), tolerance) << what;
 }
 
 std::vector<std::string> ops_run(LocalSession& session, const Feeds& feeds, const std::vector<TensorName>& fetches) {
@@ -118,12 +118,11 @@ TEST(Passes, ADenseLayerIsOneNode) {
   EXPECT_EQ(std::count(ops.begin(), ops.end(), "MatMul") + std::count(ops.begin(), ops.end(), "Relu"), 0);
 }
 
-// Windows that overlap and that tile the image, whose gradient takes its place, few places, an empty batch, values that
-// are no numbers.
+// Windows that overlap and that do not, few places, an empty batch, values that are no numbers.
 TEST(Passes, AConvolutionalLayerAndItsGradientsStayTheSame) {
   std::mt19937 random(7);
   const std::vector<std::pair<Shape, std::int64_t>> sizes_and_windows{
-      {Shape{2, 9, 9, 3}, 3}, {Shape{2, 9, 9, 3}, 2}, {Shape{3, 2, 2, 300}, 3}, {Shape{0, 9, 9, 3}, 3}};
+      {Shape{2, 9, 9, 3}, 3}, {Shape{2, 10, 10, 3}, 2}, {Shape{3, 4, 4, 300}, 2}, {Shape{0, 9, 9, 3}, 3}};
   for (const auto& [size, window] : sizes_and_windows) {
     Graph graph(builtin_ops());
     const std::int64_t channels = size.dim(3), outputs = channels == 3 ? 5 : 400;
@@ -148,6 +147,55 @@ TEST(Passes, AConvolutionalLayerAndItsGradientsStayTheSame) {
       EXPECT_EQ(std::count(ops.begin(), ops.end(), "BiasAddGrad"), 0);
     }
   }
+}
+
+// Windows that tile the image, whose gradient takes its place, also where it ends within one, and that overlap.
+TEST(Passes, TheGradientsOfAPooledReluStayTheSame) {
+  struct Pooled {
+    std::int64_t size, window;
+    std::string padding;
+  };
+  std::mt19937 random(11);
+  SessionOptions threaded = with_passes({});
+  threaded.threads = {.intra_op_threads = 3, .loop_cut = LoopCut::kWhereverPossible, .inter_op_threads = 1};
+  for (const DType dtype : {DType::kFloat, DType::kDouble, DType::kHalf, DType::kBfloat16}) {
+    for (const auto& [size, window, padding] : {Pooled{8, 2, "VALID"}, Pooled{7, 2, "SAME"}, Pooled{8, 3, "VALID"}}) {
+      Graph graph(builtin_ops());
+      Output image = placeholder(graph, DType::kFloat, {3, size, size, 19}, "image");
+      Output bias = placeholder(graph, DType::kFloat, {19}, "bias");
+      Output relu = nn::relu(nn::bias_add(cast(image, dtype), cast(bias, dtype)));
+      Output pooled = nn::max_pool(relu, {window, window}, {.strides = {2, 2}, .padding = padding});
+      std::vector<TensorName> fetches;
+      for (const Gradient& slope : gradients({reduce_sum(square(cast(pooled, DType::kFloat)))}, {image, bias})) {
+        fetches.push_back(slope.dense());
+      }
+      Feeds feeds{{image, random_tensor({3, size, size, 19}, random, -1.5f)},
+                  {bias, random_tensor({19}, random, -0.5f)}};
+      LocalSession plain(graph, with_passes(kNone)), optimised(graph, threaded);
+      for (const bool broken : {false, true}) {
+        if (broken) feeds[0].second.flat<float>()[30] = std::nanf("");
+        const std::vector<Tensor> wanted = plain.run(feeds, fetches), got = optimised.run(feeds, fetches);
+        const std::string what = str_cat(dtype_name(dtype), ", windows of ", window, " on ", size, ", fetch ");
+        const double tolerance = dtype_size(dtype) == 2 ? 1e-2 : 1e-5;
+        for (std::size_t i = 0; i < got.size(); ++i)
+          expect_close(got[i], wanted[i], what + fetches[i].str(), tolerance);
+      }
+      const std::vector<std::string> ops = ops_run(optimised, feeds, fetches);
+      EXPECT_EQ(std::count(ops.begin(), ops.end(), "_MaxPoolReluGrad"), 1);
+      EXPECT_EQ(std::count(ops.begin(), ops.end(), "BiasAddGrad"), 0);
+    }
+  }
+}
+
+TEST(Passes, SumsOfLargeImagesAreExact) {
+  Graph graph(builtin_ops());
+  Output bias = placeholder(graph, DType::kFloat, {1}, "bias");
+  Output relu = nn::relu(nn::bias_add(ones(graph, DType::kFloat, {1, 1024, 1024, 1}), bias));
+  Output pooled = nn::max_pool(relu, {2, 2}, {.strides = {2, 2}});
+  Output slope = gradients({reduce_sum(pooled * 0.1)}, {bias})[0].dense();
+  LocalSession session(graph, with_passes({.fold_constants = false}));
+  const float got = session.run({{bias, Tensor::vector<float>({1})}}, {slope})[0].flat<float>()[0];
+  EXPECT_NEAR(got / (0.1f * 512 * 512), 1.0, 1e-5);
 }
 
 TEST(Passes, ABiasAndItsActivationStayTheSame) {

@@ -8,6 +8,8 @@
 #include <utility>
 
 #include "tests/support/graph_eval.h"
+#include "tests/support/kernel_runner.h"
+#include "tutti/core/strings.h"
 #include "tutti/ops/array.h"
 #include "tutti/ops/builders.h"
 #include "tutti/ops/nn.h"
@@ -156,6 +158,25 @@ Tensor plain_max_grad(const Tensor& x, const Tensor& grad, std::int64_t window, 
   return to;
 }
 
+// The outputs of a gradient that nobody else reads the image after; whether they are where windows tile it.
+std::vector<Tensor> grad_in_place(const std::string& op, const Tensor& x, const Tensor& y, const Tensor& grad,
+                                  const AttrMap& attrs, bool tiled) {
+  testing::KernelRunner runner;
+  runner.give_up_inputs();
+  Tensor image = x.clone().value_or_throw();
+  const void* const place = image.raw();
+  std::vector<Value> inputs;
+  inputs.push_back(testing::value_of(std::move(image)));
+  inputs.push_back(testing::value_of(y));
+  inputs.push_back(testing::value_of(grad));
+  const auto done = runner.run("unpool", op, attrs, std::move(inputs));
+  EXPECT_TRUE(done->status().ok()) << done->status().to_string();
+  EXPECT_EQ(done->tensor().raw() == place, tiled) << op;
+  std::vector<Tensor> outputs{done->tensor()};
+  if (op == "_MaxPoolReluGrad") outputs.push_back(done->tensor(1));
+  return outputs;
+}
+
 TEST(PoolOps, GradientsOfMaximaGoToOnePixelEach) {
   const float infinity = std::numeric_limits<float>::infinity();
   const std::vector<float> values{1, -1, 0, -0.0f, 2, 2, 1.5, -3, infinity, -infinity, std::nanf("")};
@@ -170,9 +191,22 @@ TEST(PoolOps, GradientsOfMaximaGoToOnePixelEach) {
         const Tensor y = (*evaluate("MaxPool", {x}, attrs))[0];
         Tensor grad = floats(y.shape());
         for (std::int64_t i = 0; i < grad.num_elements(); ++i) grad.data<float>()[i] = static_cast<float>(i % 16 + 1);
-        EXPECT_TRUE(
-            bitwise_equal((*evaluate("MaxPoolGrad", {x, y, grad}, attrs))[0], plain_max_grad(x, grad, window, stride)))
-            << window << "x" << window << " by " << stride << ", " << channels << " channels, " << kinds << " values";
+        const std::string what =
+            str_cat(window, "x", window, " by ", stride, ", ", channels, " channels, ", kinds, " values");
+        const Tensor wanted = plain_max_grad(x, grad, window, stride);
+        EXPECT_TRUE(bitwise_equal((*evaluate("MaxPoolGrad", {x, y, grad}, attrs))[0], wanted)) << what;
+        const bool tiled = window == stride;
+        EXPECT_TRUE(bitwise_equal(grad_in_place("MaxPoolGrad", x, y, grad, attrs, tiled)[0], wanted)) << what;
+
+        Tensor sums = floats({channels});
+        for (float& sum : sums.flat<float>()) sum = 0;
+        for (std::int64_t i = 0; i < grad.num_elements(); ++i) {
+          if (!(y.data<float>()[i] > 0)) grad.data<float>()[i] = 0;
+          sums.data<float>()[i % channels] += grad.data<float>()[i];
+        }
+        const std::vector<Tensor> masked = grad_in_place("_MaxPoolReluGrad", x, y, grad, attrs, tiled);
+        EXPECT_TRUE(bitwise_equal(masked[0], plain_max_grad(x, grad, window, stride))) << what;
+        EXPECT_TRUE(bitwise_equal(masked[1], sums)) << what;
       }
     }
   }

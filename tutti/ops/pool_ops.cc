@@ -80,7 +80,7 @@ Status like_first(ShapeContext& c) {
   return {};
 }
 
-// And the sum of each channel.
+// And the sum of each channel, the last dimension.
 Status like_first_with_sums(ShapeContext& c) {
   TUTTI_RETURN_IF_ERROR(like_first(c));
   c.set_output(1, PartialShape({c.input(0).rank() == 4 ? c.input(0).dim(3) : kUnknownDim}));
@@ -170,6 +170,9 @@ GradFn by_argmax_grad(const std::string& op) {
 const char* const kWithPaddings =
     "T: type = float; ksize: list(int) >= 4; strides: list(int) >= 4; padding: {'SAME', 'VALID', 'EXPLICIT'}; "
     "explicit_paddings: list(int) = []; data_format: {'NHWC', 'NCHW'} = 'NHWC'";
+const char* const kChannelsLast =
+    "T: type; ksize: list(int) >= 4; strides: list(int) >= 4; padding: {'SAME', 'VALID', 'EXPLICIT'}; "
+    "explicit_paddings: list(int) = []; data_format: {'NHWC'} = 'NHWC'";
 const char* const kPlainWindow =
     "T: type; ksize: list(int) >= 4; strides: list(int) >= 4; padding: {'SAME', 'VALID'}; "
     "data_format: {'NHWC', 'NCHW'} = 'NHWC'";
@@ -201,7 +204,7 @@ void register_max_pools(OpTable& ops) {
            .kernels = {TUTTI_CPU(cpu::max_pool_grad_kernel())}});
   ops.add({.name = "_MaxPoolReluGrad",
            .signature = grads + " -> output: T, sums: T",
-           .attrs = kWithPaddings,
+           .attrs = kChannelsLast,
            .types = kFloats,
            .shape = like_first_with_sums,
            .kernels = {TUTTI_CPU(cpu::max_pool_relu_grad_kernel())}});

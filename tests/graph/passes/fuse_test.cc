@@ -206,8 +206,34 @@ TEST_F(FuseConvolutionTest, APoolComesBeforeTheRelu) {
   // Twice in a row: the second waits for nothing that is gone.
   Output again = nn::max_pool(nn::relu(nn::max_pool(nn::relu(conv), {2, 2})), {2, 2});
   EXPECT_EQ(count(fused({again}), "MaxPool"), 2u);
+  EXPECT_EQ(first_is(fused({nn::max_pool(relu, {2, 2})})), "Relu") << "as many values come out";
+  Output other = nn::max_pool(relu, {3, 3}, {.strides = {2, 2}});
+  EXPECT_EQ(count(fused({pooled, other}), "Relu"), 1u) << "two pools read it";
+  Output slope = op1("MaxPoolGrad", {relu, pooled, pooled},
+                     {{"ksize", std::vector<std::int64_t>{1, 2, 2, 1}},
+                      {"strides", std::vector<std::int64_t>{1, 2, 2, 1}},
+                      {"padding", "VALID"}});
+  body = fused({op1("ReluGrad", {slope, relu})});
+  EXPECT_EQ(of_op(body, "_MaxPoolReluGrad")[0]->input(0), of_op(body, "MaxPool")[0]->input(0));
+  Output same_size = nn::max_pool(relu, {1, 1}, {.strides = {1, 1}});
+  slope = op1("MaxPoolGrad", {relu, same_size, relu},
+              {{"ksize", std::vector<std::int64_t>{1, 1, 1, 1}},
+               {"strides", std::vector<std::int64_t>{1, 1, 1, 1}},
+               {"padding", "VALID"}});
+  EXPECT_EQ(first_is(fused({op1("ReluGrad", {slope, relu}), pooled})), "Relu") << "it is a gradient, too";
+  graph_.add_control_input(*pooled.node, *x_.node);
+  EXPECT_EQ(first_is(fused({pooled})), "Relu") << "the pool waits for something";
   const auto elsewhere = graph_.device_scope("/device:CPU:1");
-  EXPECT_EQ(first_is(fused({nn::max_pool(relu, {2, 2})})), "Relu") << "the pool is elsewhere";
+  EXPECT_EQ(first_is(fused({nn::max_pool(nn::relu(conv), {2, 2}, {.strides = {2, 2}})})), "Relu")
+      << "the convolution is elsewhere";
+}
+
+// Each reader of a variable would have the value of another moment.
+TEST_F(FuseConvolutionTest, AReluOfAVariableStays) {
+  Node* variable = add_op(graph_, "VariableV2", {}, {{"dtype", DType::kFloat}, {"shape", PartialShape({1, 4, 4, 1})}});
+  Output read = op1("Identity", {variable->output()});
+  const FunctionBody body = fused({nn::max_pool(nn::relu(read), {2, 2}, {.strides = {2, 2}})});
+  EXPECT_EQ(of_op(body, "MaxPool")[0]->input(0).node->op_name(), "Relu");
 }
 
 TEST_F(FuseConvolutionTest, TheGradientOfABiasBeforeAPooledReluIsASumThatIsThere) {

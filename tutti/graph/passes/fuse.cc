@@ -311,7 +311,7 @@ Status fuse_convolutions(FunctionBody& body) {
           fuse_pair(replacements, *biased, node, reader, {node->input(0), node->input(1), reader->input(1)}));
     } else if (node->op_name() == "MaxPoolGrad" && takes(unpooled, *node)) {
       const bool masks = reader->op_name() == "ReluGrad" && reader->input(0).node == node;
-      if (!masks || !(reader->input(1) == node->input(0))) continue;
+      if (!masks || !(reader->input(1) == node->input(0)) || !is_channels_last(*node)) continue;
       TUTTI_RETURN_IF_ERROR(
           fuse_pair(replacements, *unpooled, node, reader, {node->input(0), node->input(1), node->input(2)}));
     }
@@ -320,37 +320,52 @@ Status fuse_convolutions(FunctionBody& body) {
   return {};
 }
 
-// Relu -> MaxPool the other way round: Relu leaves the same of the largest value as of each. Where only the gradient of
-// both reads the Relu, too, which asks for positive maxima alone.
+// Whether a window leaves out pixels, so that fewer come out.
+bool is_strided(const Node& pool) {
+  const auto strides = pool.attr<std::vector<std::int64_t>>("strides");
+  return std::ranges::any_of(strides, [](std::int64_t stride) { return stride > 1; });
+}
+
+// The pool that alone reads `relu`, but for its gradient as far as that asks for positive maxima only; else null.
+Node* pool_after(const Node* relu, const Uses& uses) {
+  Node* pool = nullptr;
+  for (Node* reader : uses.readers(relu)) {
+    if (reader->op_name() == "_MaxPoolReluGrad") {
+      const auto inputs = reader->inputs();
+      if (std::ranges::count(inputs, relu, &Output::node) != 1 || inputs[0].node != relu) return nullptr;
+    } else if (reader->op_name() == "MaxPool" && pool == nullptr) {
+      pool = reader;
+    } else {
+      return nullptr;
+    }
+  }
+  return pool;
+}
+
+// Relu -> MaxPool the other way round, where fewer values come out: Relu leaves the same of the largest value as of
+// each.
 Status pool_before_relu(FunctionBody& body) {
   Graph& graph = *body.graph;
   const Uses uses(body);
   Replacements replacements(body);
   for (Node* relu : graph.nodes()) {
     if (relu->op_name() != "Relu" || !relu->control_inputs().empty()) continue;
-    const Output before = relu->input(0);
     // What adds a bias, or works element by element, takes the Relu along for nothing. Pools are replaced themselves.
+    // Of a variable each reader would have the value of another moment.
+    const Output before = relu->input(0);
     const std::string& source = before.node->op_name();
     if (source == "MaxPool" || source == "BiasAdd" || before.node->op().has(kElementwise)) continue;
-    if (before.node->requested_device() != relu->requested_device()) continue;
-    const std::vector<Node*> readers = uses.readers(relu);
-    const auto is_pool = [](const Node* node) { return node->op_name() == "MaxPool"; };
-    const bool only_pooled = std::ranges::all_of(readers, [&](const Node* reader) {
-      const bool unpools = reader->op_name() == "_MaxPoolReluGrad" && reader->input(0).node == relu;
-      return is_pool(reader) || unpools;
-    });
-    if (!only_pooled || std::ranges::none_of(readers, is_pool)) continue;
-    for (Node* pool : readers) {
-      if (!is_pool(pool)) continue;
-      NodeSpec early{.op = pool->op_name(),
-                     .name = graph.unique_name(str_cat(pool->name(), "/before_relu")),
-                     .inputs = {before},
-                     .attrs = pool->attrs(),
-                     .device = pool->requested_device()};
-      TUTTI_ASSIGN_OR_RETURN(Node * pooled, graph.add_exact(std::move(early)));
-      TUTTI_RETURN_IF_ERROR(
-          replacements.add({pool}, {.op = relu->op_name(), .inputs = {Output(pooled, 0)}, .attrs = relu->attrs()}));
-    }
+    if (!is_pure(*before.node) || before.node->requested_device() != relu->requested_device()) continue;
+    Node* pool = pool_after(relu, uses);
+    if (pool == nullptr || !pool->control_inputs().empty() || !is_strided(*pool)) continue;
+    TUTTI_ASSIGN_OR_RETURN(Node * pooled,
+                           graph.add_exact({.op = pool->op_name(),
+                                            .name = graph.unique_name(str_cat(pool->name(), "/before_relu")),
+                                            .inputs = {before},
+                                            .attrs = pool->attrs(),
+                                            .device = pool->requested_device()}));
+    TUTTI_RETURN_IF_ERROR(
+        replacements.add({pool}, {.op = relu->op_name(), .inputs = {Output(pooled, 0)}, .attrs = relu->attrs()}));
     replacements.replace(relu, before);
   }
   replacements.finish();
@@ -363,8 +378,9 @@ void share_sums(FunctionBody& body) {
   Replacements replacements(body);
   for (Node* adder : body.graph->nodes()) {
     if (adder->op_name() != "BiasAddGrad" || !adder->control_inputs().empty()) continue;
-    Node* source = adder->input(0).node;
-    if (source->op_name() != "_MaxPoolReluGrad" || !is_channels_last(*source) || !is_channels_last(*adder)) continue;
+    const Output gradient = adder->input(0);
+    Node* source = gradient.node;
+    if (source->op_name() != "_MaxPoolReluGrad" || gradient.index != 0 || !is_channels_last(*adder)) continue;
     if (torn.contains(adder) || torn.contains(source) || adder->requested_device() != source->requested_device()) {
       continue;
     }

@@ -88,6 +88,19 @@ std::int64_t elements_before(const Shape& shape, int end);
 // The row-major strides of a shape, in elements.
 void strides_of(const Shape& shape, DimList* strides);
 
+// Calls fn with the elements as they lie, a span of int16, int32 or int64. REQUIRES: such a dtype.
+template <typename Fn>
+decltype(auto) with_indices(const Tensor& indices, const Fn& fn) {
+  switch (indices.dtype()) {
+    case DType::kInt32:
+      return fn(indices.flat<std::int32_t>());
+    case DType::kInt64:
+      return fn(indices.flat<std::int64_t>());
+    default:
+      return fn(indices.flat<std::int16_t>());
+  }
+}
+
 // Element i of a tensor of int16, int32 or int64. REQUIRES: such a dtype.
 inline std::int64_t index_at(const void* data, DType dtype, std::int64_t i) {
   switch (dtype) {

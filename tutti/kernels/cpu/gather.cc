@@ -25,25 +25,11 @@ Status bad_index(const Shape& shape, std::int64_t position, std::int64_t value, 
   return invalid_argument("indices", where, " = ", value, " is not in [0, ", limit, ")");
 }
 
-// Calls fn with the indices as what they are.
-template <typename Fn>
-decltype(auto) with_indices(const Tensor& indices, const Fn& fn) {
-  switch (indices.dtype()) {
-    case DType::kInt32:
-      return fn(indices.data<std::int32_t>());
-    case DType::kInt64:
-      return fn(indices.data<std::int64_t>());
-    default:
-      return fn(indices.data<std::int16_t>());
-  }
-}
-
 // The first position whose index is out of [0, limit), or -1.
 std::int64_t first_bad_index(const Tensor& indices, std::int64_t limit) {
-  return with_indices(indices, [&](const auto* all) -> std::int64_t {
-    const auto* const end = all + indices.num_elements();
-    const auto* const bad = std::find_if(all, end, [limit](std::int64_t index) { return index < 0 || index >= limit; });
-    return bad == end ? -1 : bad - all;
+  return with_indices(indices, [&](auto all) -> std::int64_t {
+    const auto bad = std::ranges::find_if(all, [limit](std::int64_t index) { return index < 0 || index >= limit; });
+    return bad == all.end() ? -1 : bad - all.begin();
   });
 }
 
@@ -139,7 +125,7 @@ Status gather_rows(KernelContext& ctx, const Tensor& params, const Tensor& indic
     const E* from = static_cast<const E*>(params.raw());
     E* to = static_cast<E*>(out->raw());
     const auto copy = [&](std::int64_t begin, std::int64_t end) {
-      with_indices(indices, [&](const auto* all) { copy_places(plan, all, from, to, begin, end); });
+      with_indices(indices, [&](auto all) { copy_places(plan, all.data(), from, to, begin, end); });
     };
     const std::int64_t places = batches * outer * plan.picks;
     if (ctx.team().size() > 1 && bytes >= ctx.team().grain(kParallelGatherBytes)) {

@@ -79,10 +79,11 @@ memory::desc bias_of(const ConvShape& s) {
 
 // Whether a pixel of the output takes so little work that brgconv, which oneDNN offers first and which makes a call for
 // every few of them, is slower than its other generator: by 3 to 180 % up to here (AMD Zen 5, oneDNN 2.6, 1 to 16 input
-// and 16 to 64 output channels, windows of 3x3 and 5x5), above it sometimes faster.
+// and 16 to 64 output channels, windows of 3x3 and 5x5), above it sometimes faster. Windows of one pixel have forms of
+// their own.
 bool has_small_pixels(const ConvShape& s) {
   constexpr std::int64_t kMostWork = 1600;  // multiply-adds
-  return s.group_inputs() * s.window_elements() * s.out_channels <= kMostWork;
+  return s.window_elements() > 1 && s.group_inputs() * s.window_elements() * s.out_channels <= kMostWork;
 }
 
 Description describe(ConvResult result, bool biased, const ConvShape& s) {
@@ -100,7 +101,9 @@ Description describe(ConvResult result, bool biased, const ConvShape& s) {
                                                k.before, k.after);
   dnnl::convolution_forward::primitive_desc forward(wanted, attributes, onednn::engine());
   if (result == ConvResult::kOutput) {
-    if (has_small_pixels(s) && std::string_view(forward.impl_info_str()).starts_with("brgconv")) forward.next_impl();
+    const auto is_brgconv = [&] { return std::string_view(forward.impl_info_str()).starts_with("brgconv"); };
+    while (has_small_pixels(s) && is_brgconv() && forward.next_impl()) {
+    }
     return {forward.src_desc(),        forward.weights_desc(),         forward.dst_desc(),
             forward.scratchpad_desc(), dnnl::primitive(forward.get()), forward.impl_info_str()};
   }

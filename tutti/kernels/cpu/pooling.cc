@@ -180,8 +180,8 @@ class PoolKernel : public Kernel {
   void (*loop_)(const PoolShape&, const void*, void*, std::int64_t, std::int64_t);
 };
 
-// For the gradient of input 0. It may take the place of that where windows tile the image: each reads its pixels, then
-// writes them (integers are written over zeros). That spares the cache half of what it has to hold.
+// For the gradient of input 0. It may take the place of that where windows tile the image: each looks at its pixels
+// before it writes them (integers are written over zeros). That spares the cache half of what it has to hold.
 Result<Tensor*> output_like_image(KernelContext& context, const PoolShape& s) {
   const Shape shape = context.input(0).shape();
   const bool in_place = internal::tiles(s.rows) && internal::tiles(s.columns) && is_floating(context.output_type(0));
@@ -237,22 +237,20 @@ class MaxPoolReluGradKernel : public Kernel {
     TUTTI_RETURN_IF_ERROR(expect_shape(window_.name(), "grad", grad.shape(), plan.out));
     TUTTI_ASSIGN_OR_RETURN(Tensor * out, output_like_image(context, s));
     TUTTI_ASSIGN_OR_RETURN(Tensor * out_sums, context.allocate_output(1, Shape{s.channels}));
-    zero_elements(out_sums->dtype(), out_sums->raw(), s.channels);
-    if (out->num_elements() == 0) return {};
+    if (out->num_elements() == 0) {
+      zero_elements(out_sums->dtype(), out_sums->raw(), s.channels);
+      return {};
+    }
     TUTTI_ASSIGN_OR_RETURN(Tensor from, widened(context, in, wide_));
     TUTTI_ASSIGN_OR_RETURN(Tensor slope, widened(context, grad, wide_));
     TUTTI_ASSIGN_OR_RETURN(Tensor to, wide_output(context, *out, wide_));
-    TUTTI_ASSIGN_OR_RETURN(Tensor sums, context.allocate_temp(wide_, Shape{s.batch, s.channels}));
+    TUTTI_ASSIGN_OR_RETURN(Tensor sums, context.allocate_temp(wide_, Shape{s.batch, 2, s.channels}));
     parallel_for(context.team(), s.batch, grain_of(s.image_elements()), [&](std::int64_t begin, std::int64_t end) {
       loop_(s, from.raw(), slope.raw(), to.raw(), sums.raw(), begin, end);
     });
     narrow_into(to, *out);
-    TUTTI_ASSIGN_OR_RETURN(Tensor total, wide_output(context, *out_sums, wide_));
-    if (wide_ == DType::kDouble) {
-      add_rows<double>(sums, total);
-    } else {
-      add_rows<float>(sums, total);
-    }
+    TUTTI_ASSIGN_OR_RETURN(Tensor total, wide_output(context, *out_sums, DType::kDouble));
+    wide_ == DType::kDouble ? add_images<double>(sums, total) : add_images<float>(sums, total);
     narrow_into(total, *out_sums);
     return {};
   }
@@ -260,14 +258,13 @@ class MaxPoolReluGradKernel : public Kernel {
  private:
   // In the order of the images, whoever had them.
   template <typename T>
-  static void add_rows(const Tensor& rows, Tensor& to) {
-    const T* row = rows.data<T>();
-    T* sums = to.data<T>();
-    const std::int64_t width = to.num_elements();
-    std::copy_n(row, width, sums);
-    for (std::int64_t n = 1; n < rows.dim(0); ++n) {
-      row += width;
-      for (std::int64_t c = 0; c < width; ++c) sums[c] += row[c];
+  static void add_images(const Tensor& sums, Tensor& total) {
+    const T* image = sums.data<T>();
+    double* to = total.data<double>();
+    const std::int64_t channels = total.num_elements();
+    std::fill_n(to, channels, 0.0);
+    for (std::int64_t n = 0; n < sums.dim(0); ++n, image += 2 * channels) {
+      for (std::int64_t c = 0; c < channels; ++c) to[c] += static_cast<double>(image[c]);
     }
   }
 

@@ -27,7 +27,8 @@ KernelFactory avg_pool_kernel();
 // first of its largest elements.
 KernelFactory max_pool_grad_kernel();
 // Likewise, and zero where orig_input is not positive: the gradient before a Relu whose output is orig_input, or whose
-// input is, which has the same maxima wherever they are positive. A second output has the sum of each channel.
+// input is, which has the same maxima wherever they are positive. A second output has the sum of each channel, which is
+// the last dimension.
 KernelFactory max_pool_relu_grad_kernel();
 // The same inputs, with `grad` of the input's shape: the element of `grad` where each window has its maximum.
 KernelFactory max_pool_grad_grad_kernel();
@@ -47,7 +48,7 @@ struct PoolLoops {
   // Over images.
   void (*max_grad)(const PoolShape&, const void* in, const void* grad, void* to, std::int64_t begin,
                    std::int64_t end) = nullptr;
-  // Each image has a row of sums, one for each channel.
+  // Each image has two rows of sums, one for each channel: what comes out, and room for work.
   void (*max_relu_grad)(const PoolShape&, const void* in, const void* grad, void* to, void* sums, std::int64_t begin,
                         std::int64_t end) = nullptr;
   void (*mean_grad)(const PoolShape&, const void* grad, void* to, std::int64_t begin, std::int64_t end) = nullptr;

@@ -36,12 +36,6 @@ Status check_index_lists(const Tensor& indices, const Tensor& ids) {
   return invalid_argument("segment_ids ", ids.shape(), " and indices ", indices.shape(), " should have the same size");
 }
 
-// Calls fn with the values as they lie. REQUIRES: int32 or int64.
-template <typename Fn>
-decltype(auto) with_indices(const Tensor& values, const Fn& fn) {
-  return values.dtype() == DType::kInt32 ? fn(values.flat<std::int32_t>()) : fn(values.flat<std::int64_t>());
-}
-
 Status check_range(const Tensor& values, std::int64_t limit, const char* what) {
   const bool all_inside = with_indices(values, [limit](auto span) {
     bool outside = false;
