@@ -173,10 +173,10 @@ HWY_INLINE void put(const A& access, D d, V v, T* to, bool once) {
 
 // The gradient of windows before a Relu: only that of positive maxima counts, and is added to `sums`.
 template <bool kRelu, class A, class D, class V, typename T>
-HWY_INLINE V counted(const A& access, D d, V g, V best, T* sums) {
+HWY_INLINE V counted(const A& access, D d, V g, V best, std::int64_t c, T* sums) {
   if constexpr (kRelu) {
     g = hn::IfThenElseZero(hn::Gt(best, hn::Zero(d)), g);
-    access.store(d, hn::Add(access.load(d, sums), g), sums);
+    access.store(d, hn::Add(access.load(d, sums + c), g), sums + c);
   }
   return g;
 }
@@ -201,7 +201,7 @@ HWY_NOINLINE void careful_max_grad(const Window<T>& w, std::int64_t c, A access,
       number = hn::Add(number, one);
     }
   }
-  const auto g = counted<kRelu>(access, d, access.load(d, from + c), best, sums + c);
+  const auto g = counted<kRelu>(access, d, access.load(d, from + c), best, c, sums);
   number = hn::Zero(d);
   for (std::int64_t r = 0; r < w.rows.size(); ++r) {
     for (std::int64_t k = 0; k < w.columns.size(); ++k) {
@@ -232,7 +232,7 @@ HWY_INLINE void max_grad_of(const Window<T>& w, std::int64_t rows, std::int64_t 
   if (!hn::AllTrue(d, hn::Eq(nothing, hn::Zero(d)))) {
     return careful_max_grad<T, kRelu>(w, c, access, from, to, sums, once);
   }
-  auto rest = counted<kRelu>(access, d, access.load(d, from + c), best, sums + c);  // what no pixel has got yet
+  auto rest = counted<kRelu>(access, d, access.load(d, from + c), best, c, sums);  // what no pixel has got yet
   HWY_UNROLL(2)
   for (std::int64_t r = 0; r < rows; ++r) {
     HWY_UNROLL(2)
@@ -252,9 +252,13 @@ void unpool(const PoolShape& s, const void* in, const void* grad, void* to, void
     const T* from = static_cast<const T*>(grad) + n * s.pooled_elements();
     T* result = static_cast<T*>(to) + n * s.image_elements();
     const bool once = prepare(s, result);
-    T* image_sums = kRelu ? static_cast<T*>(channel_sums) + n * 2 * s.channels : nullptr;
-    T* sums = image_sums + s.channels;  // of a row of windows: errors grow with the number of rows only
-    if constexpr (kRelu) std::fill_n(image_sums, 2 * s.channels, T{0});
+    T* image_sums = nullptr;
+    T* sums = nullptr;  // of a row of windows: errors grow with the number of rows only
+    if constexpr (kRelu) {
+      image_sums = static_cast<T*>(channel_sums) + n * 2 * s.channels;
+      sums = image_sums + s.channels;
+      std::fill_n(image_sums, 2 * s.channels, T{0});
+    }
     for (std::int64_t row = 0; row < s.rows.out; ++row) {
       for (std::int64_t column = 0; column < s.columns.out; ++column, from += s.channels) {
         const Window<T> w(s, image, row, column);
