@@ -77,6 +77,7 @@ struct VariableUpdate::State {
   Status find_variables(std::span<const std::shared_ptr<ResourceSlot>> slots);
   void take_update_locks();
   Status prepare(Entry& entry, const ResourceSlot& slot, bool copy_old, Allocator& fresh);
+  void let_readers_in();
   void release();
   ~State() { release(); }
 };
@@ -138,7 +139,8 @@ Status VariableUpdate::State::prepare(Entry& entry, const ResourceSlot& slot, bo
   return {};
 }
 
-void VariableUpdate::State::release() TUTTI_NO_THREAD_SAFETY_ANALYSIS {
+// Of what was written in place.
+void VariableUpdate::State::let_readers_in() TUTTI_NO_THREAD_SAFETY_ANALYSIS {
   for (Entry& entry : entries) {
     if (!entry.in_place) continue;
     // Let go before readers may look: the next update must find the value unpinned.
@@ -147,6 +149,10 @@ void VariableUpdate::State::release() TUTTI_NO_THREAD_SAFETY_ANALYSIS {
     entry.in_place = false;
     entry.variable->mu_.unlock();
   }
+}
+
+void VariableUpdate::State::release() TUTTI_NO_THREAD_SAFETY_ANALYSIS {
+  let_readers_in();
   for (; locked > 0; --locked) entries[by_address[locked - 1]].variable->update_mu_.unlock();
 }
 
@@ -172,11 +178,13 @@ void VariableUpdate::commit() TUTTI_NO_THREAD_SAFETY_ANALYSIS {
   TUTTI_CHECK(!state_->committed, "an update was committed twice");
   state_->committed = true;
   for (State::Entry& entry : state_->entries) {
+    if (entry.in_place) ++entry.variable->version_;
+  }
+  // First, so that no variable is locked while another one is: their order by address is prepare()'s alone.
+  state_->let_readers_in();
+  for (State::Entry& entry : state_->entries) {
+    if (!entry.new_value.has_value()) continue;  // was written in place
     Variable& v = *entry.variable;
-    if (entry.in_place) {
-      ++v.version_;
-      continue;
-    }
     MutexLock lock(v.mu_);
     v.spare_ = std::move(v.value_);
     v.value_ = std::move(entry.new_value);
