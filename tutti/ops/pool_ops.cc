@@ -1,8 +1,11 @@
 // Rows of pools.
 
 #include <optional>
+#include <string>
+#include <string_view>
 #include <vector>
 
+#include "tutti/core/strings.h"
 #include "tutti/graph/gradients.h"
 #include "tutti/graph/shape_inference.h"
 #include "tutti/kernels/cpu/element.h"
@@ -167,12 +170,11 @@ GradFn by_argmax_grad(const std::string& op) {
 
 // --- Rows. ---
 
-const char* const kWithPaddings =
-    "T: type = float; ksize: list(int) >= 4; strides: list(int) >= 4; padding: {'SAME', 'VALID', 'EXPLICIT'}; "
-    "explicit_paddings: list(int) = []; data_format: {'NHWC', 'NCHW'} = 'NHWC'";
-const char* const kChannelsLast =
-    "T: type; ksize: list(int) >= 4; strides: list(int) >= 4; padding: {'SAME', 'VALID', 'EXPLICIT'}; "
-    "explicit_paddings: list(int) = []; data_format: {'NHWC'} = 'NHWC'";
+std::string with_paddings(std::string_view formats) {
+  return str_cat("T: type = float; ksize: list(int) >= 4; strides: list(int) >= 4; ",
+                 "padding: {'SAME', 'VALID', 'EXPLICIT'}; explicit_paddings: list(int) = []; data_format: ", formats,
+                 " = 'NHWC'");
+}
 const char* const kPlainWindow =
     "T: type; ksize: list(int) >= 4; strides: list(int) >= 4; padding: {'SAME', 'VALID'}; "
     "data_format: {'NHWC', 'NCHW'} = 'NHWC'";
@@ -182,7 +184,7 @@ const char* const kSizesAsInputs =
 void register_max_pools(OpTable& ops) {
   ops.add({.name = "MaxPool",
            .signature = "input: T -> output: T",
-           .attrs = kWithPaddings,
+           .attrs = with_paddings("{'NHWC', 'NCHW'}"),
            .types = kPoolTypes,
            .shape = pool_shape,
            .grad = max_pool_grad(""),
@@ -197,14 +199,14 @@ void register_max_pools(OpTable& ops) {
   const std::string grads = "orig_input: T, orig_output: T, grad: T";
   ops.add({.name = "MaxPoolGrad",
            .signature = grads + " -> output: T",
-           .attrs = kWithPaddings,
+           .attrs = with_paddings("{'NHWC', 'NCHW'}"),
            .types = kReals,
            .shape = like_first,
            .grad = linear_in_grad("MaxPoolGradGrad"),
            .kernels = {TUTTI_CPU(cpu::max_pool_grad_kernel())}});
   ops.add({.name = "_MaxPoolReluGrad",
            .signature = grads + " -> output: T, sums: T",
-           .attrs = kChannelsLast,
+           .attrs = with_paddings("{'NHWC'}"),
            .types = kFloats,
            .shape = like_first_with_sums,
            .kernels = {TUTTI_CPU(cpu::max_pool_relu_grad_kernel())}});

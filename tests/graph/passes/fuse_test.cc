@@ -203,29 +203,47 @@ TEST_F(FuseConvolutionTest, APoolComesBeforeTheRelu) {
   EXPECT_EQ(first_is(fused({pooled, relu})), "Relu") << "the Relu is fetched";
   Output taken_along = nn::max_pool(nn::relu(nn::bias_add(x_, feed({3}, "other"))), {2, 2}, {.strides = {2, 2}});
   EXPECT_EQ(first_is(fused({taken_along})), "_FusedBiasAdd");
-  // Twice in a row: the second waits for nothing that is gone.
-  Output again = nn::max_pool(nn::relu(nn::max_pool(nn::relu(conv), {2, 2})), {2, 2});
-  EXPECT_EQ(count(fused({again}), "MaxPool"), 2u);
+  // The second pool of two in a row stays: what it reads is replaced itself.
+  const nn::WindowOptions strided{.strides = {2, 2}};
+  Output again = nn::max_pool(nn::relu(nn::max_pool(relu, {2, 2}, strided)), {2, 2}, strided);
+  body = fused({again, gradients({again}, {x_})[0].dense()});
+  const auto images_of = [&](const std::string& op) {
+    std::set<std::string> names;
+    for (const Node* node : of_op(body, op)) names.insert(node->input(0).name());
+    return names;
+  };
+  EXPECT_EQ(images_of("MaxPool").size(), 2u);
+  EXPECT_EQ(images_of("_MaxPoolReluGrad"), images_of("MaxPool"));
   EXPECT_EQ(first_is(fused({nn::max_pool(relu, {2, 2})})), "Relu") << "as many values come out";
   Output other = nn::max_pool(relu, {3, 3}, {.strides = {2, 2}});
   EXPECT_EQ(count(fused({pooled, other}), "Relu"), 1u) << "two pools read it";
-  Output slope = op1("MaxPoolGrad", {relu, pooled, pooled},
-                     {{"ksize", std::vector<std::int64_t>{1, 2, 2, 1}},
-                      {"strides", std::vector<std::int64_t>{1, 2, 2, 1}},
-                      {"padding", "VALID"}});
-  body = fused({op1("ReluGrad", {slope, relu})});
-  EXPECT_EQ(of_op(body, "_MaxPoolReluGrad")[0]->input(0), of_op(body, "MaxPool")[0]->input(0));
-  Output same_size = nn::max_pool(relu, {1, 1}, {.strides = {1, 1}});
-  slope = op1("MaxPoolGrad", {relu, same_size, relu},
-              {{"ksize", std::vector<std::int64_t>{1, 1, 1, 1}},
-               {"strides", std::vector<std::int64_t>{1, 1, 1, 1}},
-               {"padding", "VALID"}});
-  EXPECT_EQ(first_is(fused({op1("ReluGrad", {slope, relu}), pooled})), "Relu") << "it is a gradient, too";
   graph_.add_control_input(*pooled.node, *x_.node);
   EXPECT_EQ(first_is(fused({pooled})), "Relu") << "the pool waits for something";
   const auto elsewhere = graph_.device_scope("/device:CPU:1");
   EXPECT_EQ(first_is(fused({nn::max_pool(nn::relu(conv), {2, 2}, {.strides = {2, 2}})})), "Relu")
       << "the convolution is elsewhere";
+}
+
+// One window for the whole image, so that its gradient has the shape of the Relu, and may be the Relu.
+TEST_F(FuseConvolutionTest, AReluThatIsAGradientItselfStays) {
+  Output image = nn::conv2d(feed({-1, 1, 1, 3}, "pixel"), feed({1, 1, 3, 4}, "weights"));
+  Output relu = nn::relu(image);
+  const nn::WindowOptions window{.strides = {2, 2}, .padding = "SAME"};
+  Output pooled = nn::max_pool(relu, {2, 2}, window);
+  const auto first_with_gradient = [&](Output grad) {
+    const std::vector<std::int64_t> twos{1, 2, 2, 1};
+    Output slope = op1("MaxPoolGrad", {relu, pooled, grad}, {{"ksize", twos}, {"strides", twos}, {"padding", "SAME"}});
+    const FunctionBody body = fused({op1("ReluGrad", {slope, relu}), pooled});
+    EXPECT_EQ(count(body, "_MaxPoolReluGrad"), 1u);
+    return of_op(body, "MaxPool")[0]->input(0).node->op_name();
+  };
+  EXPECT_EQ(first_with_gradient(pooled), "Conv2D");
+  EXPECT_EQ(first_with_gradient(relu), "Relu");
+}
+
+TEST_F(FuseConvolutionTest, GradientsOfPoolsOfChannelsInFrontStay) {
+  Output pooled = nn::max_pool(nn::relu(x_), {2, 2}, {.strides = {2, 2}, .data_format = "NCHW"});
+  EXPECT_EQ(count(fused({gradients({pooled}, {x_})[0].dense()}), "_MaxPoolReluGrad"), 0u);
 }
 
 // Each reader of a variable would have the value of another moment.

@@ -320,7 +320,7 @@ Status fuse_convolutions(FunctionBody& body) {
   return {};
 }
 
-// Whether a window leaves out pixels, so that fewer come out.
+// Whether fewer values come out, as the windows are further apart than pixels (or channels).
 bool is_strided(const Node& pool) {
   const auto strides = pool.attr<std::vector<std::int64_t>>("strides");
   return std::ranges::any_of(strides, [](std::int64_t stride) { return stride > 1; });
