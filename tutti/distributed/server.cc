@@ -88,12 +88,11 @@ class Server::Impl : public std::enable_shared_from_this<Impl> {
     TUTTI_RETURN_IF_ERROR(open_files(bound.is_loopback()));
     make_runtime();
     TUTTI_RETURN_IF_ERROR(make_shared_memory());
+    grpc_ = std::make_unique<GrpcServer>(GrpcServerOptions{
+        .address = listen, .security = options_.security, .limits = options_.limits, .log = line_log()});
     make_peers();
     make_services();
-    TUTTI_ASSIGN_OR_RETURN(
-        grpc_, GrpcServer::start(
-                   {.address = listen, .security = options_.security, .limits = options_.limits, .log = line_log()},
-                   *service_));
+    TUTTI_RETURN_IF_ERROR(grpc_->open(*service_));
     address.port = grpc_->port();
     target_ = str_cat("grpc://", address.to_string());
     return {};
@@ -192,7 +191,7 @@ class Server::Impl : public std::enable_shared_from_this<Impl> {
 
   void make_peers() {
     client_ = std::make_unique<GrpcClient>(GrpcClient::Options{
-        .security = options_.security, .message_bytes = options_.limits.message_bytes, .beside_server = true});
+        .security = options_.security, .server = grpc_.get(), .message_bytes = options_.limits.message_bytes});
     errands_ = std::make_unique<ThreadPool>("tutti_peers", 1);
     PeersOptions peers;
     peers.addresses = task_addresses(options_.cluster);
@@ -286,6 +285,7 @@ class Server::Impl : public std::enable_shared_from_this<Impl> {
   Door door_;
   std::unique_ptr<ShmTransport> shm_;  // null: none. Outlives the runtime, whose kernels allocate from it
   std::unique_ptr<LocalRuntime> runtime_;
+  std::unique_ptr<GrpcServer> grpc_;
   std::unique_ptr<GrpcClient> client_;
   std::unique_ptr<ThreadPool> errands_;  // connecting the fast way
   std::unique_ptr<Peers> peers_;
@@ -293,7 +293,6 @@ class Server::Impl : public std::enable_shared_from_this<Impl> {
   std::unique_ptr<Master> master_;
   std::unique_ptr<CallHandler> services_;
   std::unique_ptr<TaskService> service_;
-  std::unique_ptr<GrpcServer> grpc_;
 
   Mutex mu_;
   CondVar all_ended_;

@@ -135,19 +135,39 @@ TEST(GrpcTransport, LongHandlersLeaveAThreadToListen) {
   for (PendingAnswer& answer : answers) EXPECT_TRUE(answer.wait().status.ok());
 }
 
-// Beside a server the client's threads do not wait for what nobody expects. The pauses let them come to rest, which no
-// call may notice.
-TEST(GrpcTransport, AClientBesideAServerRestsBetweenCalls) {
+// The threads of a server serve the clients beside it before it is open, while it is, and when it has stopped.
+TEST(GrpcTransport, AClientCallsOnTheThreadsOfAServer) {
   FunctionHandler handler = echo_handler();
-  auto server = start_server(handler);
-  GrpcClient::Options options;
-  options.beside_server = true;
-  GrpcClient client(options);
-  auto channel = client.channel(address_of(*server));
-  for (const int pause : {0, 30, 0, 5, 11}) {
-    std::this_thread::sleep_for(milliseconds(pause));
-    EXPECT_EQ(call(*channel, Payload("x")).payload.flatten(), "x");
-  }
+  auto other = start_server(handler);
+  GrpcServer own(local_options());
+  GrpcClient client({.server = &own});
+  auto there = client.channel(address_of(*other));
+  EXPECT_EQ(call(*there, Payload("x")).payload.flatten(), "x");
+  ASSERT_TRUE(own.open(handler).ok());
+  auto here = client.channel(address_of(own));
+  EXPECT_EQ(call(*here, Payload("y")).payload.flatten(), "y");
+  own.stop();
+  EXPECT_EQ(call(*here, Payload("y")).status.code(), Code::kUnavailable);
+  EXPECT_EQ(call(*there, Payload("z")).payload.flatten(), "z");
+}
+
+// A handler waits for a call that ends on the same threads.
+TEST(GrpcTransport, HandlersCallOnTheThreadsThatRunThem) {
+  constexpr int kCalls = 40;
+  FunctionHandler echo = echo_handler();
+  auto other = start_server(echo);
+  GrpcServer own(local_options());
+  GrpcClient beside({.server = &own});
+  auto onward = beside.channel(address_of(*other));
+  FunctionHandler handler([&](IncomingCall incoming, const CallHandler::Reply& reply) {
+    onward->call("/s/Onward", std::move(incoming.request), {}, reply);
+  });
+  ASSERT_TRUE(own.open(handler).ok());
+  GrpcClient client({});
+  auto channel = client.channel(address_of(own));
+  std::vector<PendingAnswer> answers;
+  for (int i = 0; i < kCalls; ++i) answers.push_back(begin_call(*channel, Payload(str_cat(i))));
+  for (int i = 0; i < kCalls; ++i) EXPECT_EQ(answers[i].wait().payload.flatten(), str_cat(i));
 }
 
 // One caller after the other, and many at once: the threads change between the two ways of sharing the queue.

@@ -74,8 +74,8 @@ class GrpcClient::Impl {
  public:
   explicit Impl(Options options)
       : options_(std::move(options)),
-        state_(std::make_shared<ClientState>(options_.threads > 0 ? options_.threads : kThreads,
-                                             !options_.beside_server)) {}
+        state_(std::make_shared<ClientState>(options_.server != nullptr ? &options_.server->queue() : nullptr,
+                                             options_.threads > 0 ? options_.threads : kThreads)) {}
   ~Impl() { state_->close(); }
 
   std::shared_ptr<Channel> channel(const std::string& address, const std::string& task) {

@@ -84,59 +84,64 @@ std::string bind_error(const std::string& address) {
 
 class GrpcServer::Impl {
  public:
-  Impl(const GrpcServerOptions& options, CallHandler& handler) : options_(options), calls_(options, handler) {}
+  explicit Impl(GrpcServerOptions options)
+      : options_(std::move(options)),
+        queue_(builder_.AddCompletionQueue()),
+        threads_("rpc-serve", polling_threads(options_.threads), *queue_) {}
   ~Impl() { stop(); }
 
-  Status start() {
+  Status open(CallHandler& handler) {
     MutexLock lock(mu_);
     TUTTI_RETURN_IF_ERROR(check_exposure(options_.address, options_.security));
     TUTTI_ASSIGN_OR_RETURN(auto credentials, server_credentials(options_.security));
-    grpc::ServerBuilder builder;
-    set_arguments(builder, options_.limits);
-    builder.AddListeningPort(options_.address, std::move(credentials), &port_);
-    builder.RegisterAsyncGenericService(&calls_.service());
-    queue_ = builder.AddCompletionQueue();
-    server_ = builder.BuildAndStart();
-    threads_ = std::make_unique<CompletionThreads>("rpc-serve", polling_threads(options_.threads), *queue_);
+    calls_ = std::make_unique<ServerCalls>(options_, handler);
+    set_arguments(builder_, options_.limits);
+    builder_.AddListeningPort(options_.address, std::move(credentials), &port_);
+    builder_.RegisterAsyncGenericService(&calls_->service());
+    server_ = builder_.BuildAndStart();
     if (server_ == nullptr || port_ == 0) {
       return Status(Code::kUnknown, str_cat("could not start gRPC server: ", bind_error(options_.address)));
     }
-    calls_.listen(*queue_);
+    calls_->listen(*queue_);
     return {};
   }
 
+  grpc::CompletionQueue& queue() { return *queue_; }
   int port() const { return port_; }
 
   void stop() {
     MutexLock lock(mu_);
-    if (threads_ == nullptr) return;
-    if (server_ != nullptr) {
-      calls_.begin_stop();
-      calls_.wait_answered(std::chrono::steady_clock::now() + kStopGrace);
-      server_->Shutdown(std::chrono::system_clock::now());
-      calls_.wait_gone();
-    }
-    threads_.reset();
+    if (server_ == nullptr || std::exchange(stopped_, true)) return;
+    calls_->begin_stop();
+    calls_->wait_answered(std::chrono::steady_clock::now() + kStopGrace);
+    server_->Shutdown(std::chrono::system_clock::now());
+    calls_->wait_gone();
   }
 
  private:
   const GrpcServerOptions options_;
-  int port_ = 0;
-  ServerCalls calls_;
+  int port_ = 0;  // constant once opened
+  grpc::ServerBuilder builder_;
   std::unique_ptr<grpc::ServerCompletionQueue> queue_;  // gRPC wants it to outlive the server
-  std::unique_ptr<grpc::Server> server_;
   Mutex mu_;
-  std::unique_ptr<CompletionThreads> threads_ TUTTI_GUARDED_BY(mu_);  // null: not started, or stopped
+  // Null: not opened.
+  std::unique_ptr<ServerCalls> calls_ TUTTI_GUARDED_BY(mu_);
+  std::unique_ptr<grpc::Server> server_ TUTTI_GUARDED_BY(mu_);
+  bool stopped_ TUTTI_GUARDED_BY(mu_) = false;
+  CompletionThreads threads_;  // last: joined first
 };
 
+GrpcServer::GrpcServer(GrpcServerOptions options) : impl_(std::make_unique<Impl>(std::move(options))) {}
+GrpcServer::~GrpcServer() = default;
+
 Result<std::unique_ptr<GrpcServer>> GrpcServer::start(const GrpcServerOptions& options, CallHandler& handler) {
-  auto impl = std::make_unique<Impl>(options, handler);
-  TUTTI_RETURN_IF_ERROR(impl->start());
-  return std::unique_ptr<GrpcServer>(new GrpcServer(std::move(impl)));
+  auto server = std::make_unique<GrpcServer>(options);
+  TUTTI_RETURN_IF_ERROR(server->open(handler));
+  return server;
 }
 
-GrpcServer::GrpcServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-GrpcServer::~GrpcServer() = default;
+grpc::CompletionQueue& GrpcServer::queue() { return impl_->queue(); }
+Status GrpcServer::open(CallHandler& handler) { return impl_->open(handler); }
 int GrpcServer::port() const { return impl_->port(); }
 void GrpcServer::stop() { impl_->stop(); }
 

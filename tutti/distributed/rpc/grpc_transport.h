@@ -13,6 +13,10 @@
 #include "tutti/distributed/task_log.h"
 #include "tutti/transport/channel.h"
 
+namespace grpc {
+class CompletionQueue;
+}
+
 namespace tutti {
 
 struct GrpcServerOptions {
@@ -28,19 +32,24 @@ struct GrpcServerOptions {
 // Thread-safe.
 class GrpcServer {
  public:
-  // `handler` must outlive it. Errors: kUnknown "could not start gRPC server" when the address is taken or cannot be
-  // bound; kFailedPrecondition when it would be open to a network without security; kInvalidArgument for an address
+  // Nobody can call it yet, but clients beside it may use its threads.
+  explicit GrpcServer(GrpcServerOptions options);
+  ~GrpcServer();  // stop(), then joins the threads
+  // Once. `handler` must outlive it. Errors: kUnknown "could not start gRPC server" when the address is taken or cannot
+  // be bound; kFailedPrecondition when it would be open to a network without security; kInvalidArgument for an address
   // without a port; what reading the certificates gave.
+  Status open(CallHandler& handler);
+  // Both at once.
   static Result<std::unique_ptr<GrpcServer>> start(const GrpcServerOptions& options, CallHandler& handler);
-  ~GrpcServer();  // as stop()
   int port() const;
-  // Handles no more calls, cancels those that are being handled, waits for their replies and joins the threads.
-  // Idempotent. Not from a handler or a reply.
+  // Handles no more calls, cancels those that are being handled and waits for their replies. Idempotent. Not from a
+  // handler or a reply.
   void stop();
 
  private:
+  friend class GrpcClient;
   class Impl;
-  explicit GrpcServer(std::unique_ptr<Impl> impl);
+  grpc::CompletionQueue& queue();
   std::unique_ptr<Impl> impl_;
 };
 
@@ -50,10 +59,10 @@ class GrpcClient {
  public:
   struct Options {
     SecurityOptions security;
-    int threads = 0;  // that complete calls; 0: 2
+    // Whose threads complete the calls; it outlives the client. Null: threads of its own.
+    GrpcServer* server = nullptr;
+    int threads = 0;  // of its own; 0: 2
     std::size_t message_bytes = std::size_t{2} << 30;
-    // A GrpcServer lives in this process as long, whose threads look after connections on which nothing is called.
-    bool beside_server = false;
   };
   explicit GrpcClient(Options options);
   ~GrpcClient();

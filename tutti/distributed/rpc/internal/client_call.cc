@@ -131,8 +131,10 @@ class PartsCall : public std::enable_shared_from_this<PartsCall> {
 
 }  // namespace
 
-ClientState::ClientState(int threads, bool always)
-    : threads_(std::make_unique<CompletionThreads>("rpc-call", threads, queue_, always)) {}
+ClientState::ClientState(grpc::CompletionQueue* shared, int threads)
+    : own_queue_(shared != nullptr ? nullptr : std::make_unique<grpc::CompletionQueue>()),
+      queue_(shared != nullptr ? *shared : *own_queue_),
+      threads_(shared != nullptr ? nullptr : std::make_unique<CompletionThreads>("rpc-call", threads, queue_)) {}
 
 bool ClientState::add(const std::shared_ptr<ChannelState>& channel) {
   MutexLock lock(mu_);
@@ -163,12 +165,10 @@ void ClientState::close() {
 void ClientState::call_began() {
   MutexLock lock(mu_);
   ++calls_;
-  threads_->expect(1);
 }
 
 void ClientState::call_ended() {
   MutexLock lock(mu_);
-  threads_->expect(-1);  // before close() may go on
   if (--calls_ == 0) no_calls_.notify_all();
 }
 

@@ -27,12 +27,13 @@ class ChannelState;
 // What the channels of one client share. Thread-safe.
 class ClientState {
  public:
-  // As CompletionThreads.
-  ClientState(int threads, bool always);
+  // Calls end on `shared`, which somebody waits on and which outlives this; null: on a queue and so many threads of its
+  // own.
+  ClientState(grpc::CompletionQueue* shared, int threads);
   grpc::CompletionQueue& queue() { return queue_; }
   // False when the client has closed.
   bool add(const std::shared_ptr<ChannelState>& channel);
-  // Ends all calls, waits until every `done` has returned and joins the threads. Once.
+  // Ends all calls, waits until every `done` has returned and joins its threads. Once.
   void close() TUTTI_EXCLUDES(mu_);
 
   // For calls: their life.
@@ -40,13 +41,14 @@ class ClientState {
   void call_ended();
 
  private:
-  grpc::CompletionQueue queue_;
+  const std::unique_ptr<grpc::CompletionQueue> own_queue_;  // null: shared
+  grpc::CompletionQueue& queue_;
   Mutex mu_;
   CondVar no_calls_;
   bool closed_ TUTTI_GUARDED_BY(mu_) = false;
   int calls_ TUTTI_GUARDED_BY(mu_) = 0;
   std::vector<std::weak_ptr<ChannelState>> channels_ TUTTI_GUARDED_BY(mu_);
-  std::unique_ptr<CompletionThreads> threads_;  // from construction to close()
+  std::unique_ptr<CompletionThreads> threads_;  // of its own queue, from construction to close()
 };
 
 // One call of a channel. gRPC's pending operation, the channel's list and the cancellation's callback hold it.

@@ -9,32 +9,19 @@ namespace {
 constexpr std::chrono::milliseconds kWatch{1};
 // How long the place is given away before each work after it had to be taken, or something waited for a work.
 constexpr std::chrono::milliseconds kCrowded{20};
-// So long it is waited for what nobody expects, before sleeping for good: calls that follow each other find a thread at
-// the queue.
-constexpr std::chrono::milliseconds kLinger{10};
 constexpr int kCrowd = 3;
 // Works that are shorter may wait for each other: a hand-over takes as long.
 constexpr std::chrono::microseconds kLong{100};
 
 }  // namespace
 
-CompletionThreads::CompletionThreads(const std::string& name, int threads, grpc::CompletionQueue& queue, bool always)
-    : queue_(queue), spare_(name + "-spare", threads), expected_(always ? 1 : 0), threads_(name, threads) {
+CompletionThreads::CompletionThreads(const std::string& name, int threads, grpc::CompletionQueue& queue)
+    : queue_(queue), spare_(name + "-spare", threads), threads_(name, threads) {
   keep_grpc();
   for (int i = 0; i < threads; ++i) threads_.schedule([this] { run(); });
 }
 
-CompletionThreads::~CompletionThreads() {
-  queue_.Shutdown();
-  MutexLock lock(mu_);
-  ending_ = true;
-  expecting_.notify_all();
-}
-
-void CompletionThreads::expect(int operations) {
-  MutexLock lock(mu_);
-  if (expected_.fetch_add(operations, std::memory_order_relaxed) == 0) expecting_.notify_one();
-}
+CompletionThreads::~CompletionThreads() { queue_.Shutdown(); }
 
 void CompletionThreads::run() {
   while (const std::uint64_t place = follow()) lead(place);
@@ -100,17 +87,7 @@ bool CompletionThreads::next(void*& found, bool& ok, bool& waited) {
     if (queue_.AsyncNext(&found, &ok, std::chrono::system_clock::time_point()) == Queue::GOT_EVENT) return true;
     waited = true;
   }
-  while (expected_.load(std::memory_order_relaxed) == 0) {
-    const Queue::NextStatus status = queue_.AsyncNext(&found, &ok, std::chrono::system_clock::now() + kLinger);
-    if (status != Queue::TIMEOUT) return status == Queue::GOT_EVENT;
-    wait_until_expected();
-  }
   return queue_.Next(&found, &ok);
-}
-
-void CompletionThreads::wait_until_expected() {
-  MutexLock lock(mu_);
-  while (!ending_ && expected_.load(std::memory_order_relaxed) == 0) expecting_.wait(mu_);
 }
 
 bool CompletionThreads::begin_work(std::uint64_t place, bool late) {

@@ -44,16 +44,13 @@ class CompletionTag {
 // gets the work; there are as many.
 //
 // gRPC lets any thread that waits on any queue of a process read from all of its sockets, and then wake the one whose
-// queue it was. So where another queue is waited on all the time, nobody waits on one for which nothing is expected.
+// queue it was. So what can share a queue does: a server and the clients beside it.
 class CompletionThreads {
  public:
-  // `queue` must outlive it. `always`: it is waited on even while nothing is expected. REQUIRES: threads >= 1.
-  CompletionThreads(const std::string& name, int threads, grpc::CompletionQueue& queue, bool always = true);
+  // `queue` must outlive it. REQUIRES: threads >= 1.
+  CompletionThreads(const std::string& name, int threads, grpc::CompletionQueue& queue);
   // Shuts the queue down, empties it and joins. REQUIRES: nothing starts an operation on the queue any more.
   ~CompletionThreads();
-
-  // So many more operations, or fewer, are to come back.
-  void expect(int operations);
 
  private:
   using Time = std::chrono::steady_clock::time_point;
@@ -64,7 +61,6 @@ class CompletionThreads {
   void lead(std::uint64_t place);
   // As Next(). `waited`: before, that the last work was short; then, whether it had to wait.
   bool next(void*& found, bool& ok, bool& waited);
-  void wait_until_expected();
   // Whether the caller does the work itself. `late`: it had to wait for the one before.
   bool begin_work(std::uint64_t place, bool late);
   // Whether the place is still, or again, the caller's.
@@ -73,12 +69,9 @@ class CompletionThreads {
 
   grpc::CompletionQueue& queue_;
   ThreadPool spare_;
-  std::atomic<int> expected_;  // written under mu_; without it a hint for how to wait
 
   Mutex mu_;
   CondVar changed_;
-  CondVar expecting_;
-  bool ending_ TUTTI_GUARDED_BY(mu_) = false;
   bool over_ TUTTI_GUARDED_BY(mu_) = false;
   std::uint64_t places_ TUTTI_GUARDED_BY(mu_) = 0;  // given so far
   std::uint64_t leader_ TUTTI_GUARDED_BY(mu_) = 0;  // the place at the queue; 0: nobody's
