@@ -74,7 +74,7 @@ class GrpcClient::Impl {
  public:
   explicit Impl(Options options)
       : options_(std::move(options)),
-        state_(std::make_shared<ClientState>(options_.server != nullptr ? &options_.server->queue() : nullptr,
+        state_(std::make_shared<ClientState>(options_.server != nullptr ? &options_.server->threads() : nullptr,
                                              options_.threads > 0 ? options_.threads : kThreads)) {}
   ~Impl() { state_->close(); }
 

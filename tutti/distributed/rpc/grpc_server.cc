@@ -106,7 +106,7 @@ class GrpcServer::Impl {
     return {};
   }
 
-  grpc::CompletionQueue& queue() { return *queue_; }
+  CompletionThreads& threads() { return threads_; }
   int port() const { return port_; }
 
   void stop() {
@@ -140,7 +140,7 @@ Result<std::unique_ptr<GrpcServer>> GrpcServer::start(const GrpcServerOptions& o
   return server;
 }
 
-grpc::CompletionQueue& GrpcServer::queue() { return impl_->queue(); }
+CompletionThreads& GrpcServer::threads() { return impl_->threads(); }
 Status GrpcServer::open(CallHandler& handler) { return impl_->open(handler); }
 int GrpcServer::port() const { return impl_->port(); }
 void GrpcServer::stop() { impl_->stop(); }

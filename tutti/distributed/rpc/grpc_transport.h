@@ -13,11 +13,11 @@
 #include "tutti/distributed/task_log.h"
 #include "tutti/transport/channel.h"
 
-namespace grpc {
-class CompletionQueue;
-}
-
 namespace tutti {
+
+namespace rpc_internal {
+class CompletionThreads;
+}
 
 struct GrpcServerOptions {
   std::string address;  // "127.0.0.1:0"
@@ -49,7 +49,7 @@ class GrpcServer {
  private:
   friend class GrpcClient;
   class Impl;
-  grpc::CompletionQueue& queue();
+  rpc_internal::CompletionThreads& threads();
   std::unique_ptr<Impl> impl_;
 };
 

@@ -29,7 +29,7 @@ namespace tutti::rpc_internal {
 
 inline constexpr char kPartsKey[] = "tutti-parts";
 inline constexpr char kPartMethod[] = "/tutti.Transport/Part";
-inline constexpr std::size_t kPartsFrom = std::size_t{16} << 20;
+inline constexpr std::size_t kPartsFrom = std::size_t{4} << 20;
 inline constexpr std::size_t kPartBytes = std::size_t{2} << 20;
 inline constexpr std::chrono::seconds kKeptFor{30};
 

@@ -47,6 +47,7 @@ class PartsCall : public std::enable_shared_from_this<PartsCall> {
       token_ = caller_->register_callback([self = shared_from_this()] { self->cancellation_.cancel(self->why()); });
       if (token_ == 0) cancellation_.cancel(why());
     }
+    channel_->client().threads().large_answer_began();
     const std::uint64_t first = std::min(kPartsAtATime, answer_.num_parts());
     {
       MutexLock lock(mu_);
@@ -63,36 +64,39 @@ class PartsCall : public std::enable_shared_from_this<PartsCall> {
     CallOptions options;
     options.deadline = deadline_;
     options.cancellation = &cancellation_;
-    const auto came = [self = shared_from_this(), part, beside](const Status& status, const Payload& bytes) {
+    const auto came = [self = shared_from_this(), part, beside](const Status& status, const Payload&) {
       // The second connection may fail by itself.
       if (beside && status.code() == Code::kUnavailable) {
         self->channel_->beside_failed();
         return self->ask(part, false);
       }
-      self->came(part, status, bytes);
+      self->came(status);
     };
-    std::make_shared<ClientCall>(channel_, kPartMethod, options, came, beside)
+    PartOptions asked{.beside = beside, .put = [self = shared_from_this(), part](const Payload& bytes) {
+                             return self->answer_.put(part, bytes);
+                           }};
+    std::make_shared<ClientCall>(channel_, kPartMethod, options, came, std::move(asked))
         ->start(Payload(part_request(name_, part)));
   }
 
-  void came(std::uint64_t part, const Status& status, const Payload& bytes) TUTTI_EXCLUDES(mu_) {
-    Status put = status.ok() ? answer_.put(part, bytes) : status;
+  void came(const Status& status) TUTTI_EXCLUDES(mu_) {
     std::uint64_t next = 0;
     bool more = false;
     bool last = false;
     {
       MutexLock lock(mu_);
-      status_.update(put);
+      status_.update(status);
       more = status_.ok() && next_ < answer_.num_parts();
       if (more) next = next_++;
       if (!more) last = --open_ == 0;
     }
-    if (!put.ok()) cancellation_.cancel(std::move(put));  // nobody needs the others
+    if (!status.ok()) cancellation_.cancel(status);  // nobody needs the others
     if (more) ask(next, goes_beside(next));
     if (last) end();
   }
 
   void end() TUTTI_EXCLUDES(mu_) {
+    channel_->client().threads().large_answer_ended();
     // From here on `caller_` may go with `done_`.
     if (token_ != 0) caller_->deregister(token_);
     const Status status = outcome();
@@ -131,10 +135,10 @@ class PartsCall : public std::enable_shared_from_this<PartsCall> {
 
 }  // namespace
 
-ClientState::ClientState(grpc::CompletionQueue* shared, int threads)
+ClientState::ClientState(CompletionThreads* shared, int threads)
     : own_queue_(shared != nullptr ? nullptr : std::make_unique<grpc::CompletionQueue>()),
-      queue_(shared != nullptr ? *shared : *own_queue_),
-      threads_(shared != nullptr ? nullptr : std::make_unique<CompletionThreads>("rpc-call", threads, queue_)) {}
+      own_threads_(own_queue_ ? std::make_unique<CompletionThreads>("rpc-call", threads, *own_queue_) : nullptr),
+      threads_(own_threads_ ? *own_threads_ : *shared) {}
 
 bool ClientState::add(const std::shared_ptr<ChannelState>& channel) {
   MutexLock lock(mu_);
@@ -159,7 +163,7 @@ void ClientState::close() {
     MutexLock lock(mu_);
     while (calls_ > 0) no_calls_.wait(mu_);
   }
-  threads_.reset();
+  own_threads_.reset();
 }
 
 void ClientState::call_began() {
@@ -228,12 +232,13 @@ bool ChannelState::closed() {
 }
 
 ClientCall::ClientCall(std::shared_ptr<ChannelState> channel, std::string_view method, const CallOptions& options,
-                       Channel::Done done, bool beside)
+                       Channel::Done done, PartOptions part)
     : channel_(std::move(channel)),
       method_(method),
       deadline_(options.deadline),
       wait_for_ready_(options.wait_for_ready),
-      beside_(beside),
+      beside_(part.beside),
+      put_(std::move(part.put)),
       cancellation_(options.cancellation),
       done_(std::move(done)) {}
 
@@ -277,7 +282,7 @@ void ClientCall::send() {
   ++attempts_;
   pending_ = shared_from_this();
   grpc::GenericStub& stub = beside_ ? channel_->beside() : channel_->stub();
-  attempt->reader = stub.PrepareUnaryCall(&attempt->context, method_, request_, &channel_->client().queue());
+  attempt->reader = stub.PrepareUnaryCall(&attempt->context, method_, request_, &channel_->client().threads().queue());
   attempt->reader->StartCall();
   attempt->reader->Finish(&attempt->reply, &attempt->status, as_tag());
 }
@@ -292,7 +297,14 @@ void ClientCall::cancel() {
   if (attempt != nullptr) attempt->context.TryCancel();
 }
 
-bool ClientCall::arrived(bool) { return true; }
+bool ClientCall::arrived(bool) {
+  if (put_) {
+    MutexLock lock(mu_);
+    if (attempt_->status.ok()) put_status_ = put_(to_payload(attempt_->reply));
+    attempt_->reply.Clear();
+  }
+  return true;
+}
 
 void ClientCall::work() {
   const std::shared_ptr<ClientCall> self = std::move(pending_);
@@ -338,11 +350,12 @@ std::string ClientCall::kept_as() {
 }
 
 void ClientCall::finish() {
-  const Status status = outcome();
+  Status status = outcome();
   Payload reply;
   std::string name;
   if (status.ok()) {
     MutexLock lock(mu_);
+    status = put_status_;
     reply = to_payload(attempt_->reply);
     attempt_->reply.Clear();
     name = kept_as();

@@ -27,10 +27,9 @@ class ChannelState;
 // What the channels of one client share. Thread-safe.
 class ClientState {
  public:
-  // Calls end on `shared`, which somebody waits on and which outlives this; null: on a queue and so many threads of its
-  // own.
-  ClientState(grpc::CompletionQueue* shared, int threads);
-  grpc::CompletionQueue& queue() { return queue_; }
+  // Calls end on the queue of `shared`, which outlives this; null: on one with so many threads of its own.
+  ClientState(CompletionThreads* shared, int threads);
+  CompletionThreads& threads() { return threads_; }
   // False when the client has closed.
   bool add(const std::shared_ptr<ChannelState>& channel);
   // Ends all calls, waits until every `done` has returned and joins its threads. Once.
@@ -42,21 +41,27 @@ class ClientState {
 
  private:
   const std::unique_ptr<grpc::CompletionQueue> own_queue_;  // null: shared
-  grpc::CompletionQueue& queue_;
+  std::unique_ptr<CompletionThreads> own_threads_;          // the same; from construction to close()
+  CompletionThreads& threads_;
   Mutex mu_;
   CondVar no_calls_;
   bool closed_ TUTTI_GUARDED_BY(mu_) = false;
   int calls_ TUTTI_GUARDED_BY(mu_) = 0;
   std::vector<std::weak_ptr<ChannelState>> channels_ TUTTI_GUARDED_BY(mu_);
-  std::unique_ptr<CompletionThreads> threads_;  // of its own queue, from construction to close()
+};
+
+// Of a call for a part of a large answer.
+struct PartOptions {
+  bool beside = false;  // over the channel's second connection
+  // Takes the bytes; its error is the call's. On the thread at the queue: there they lie in its cache.
+  std::function<Status(const Payload&)> put;
 };
 
 // One call of a channel. gRPC's pending operation, the channel's list and the cancellation's callback hold it.
 class ClientCall final : public CompletionTag, public std::enable_shared_from_this<ClientCall> {
  public:
-  // `beside`: over the channel's second connection.
   ClientCall(std::shared_ptr<ChannelState> channel, std::string_view method, const CallOptions& options,
-             Channel::Done done, bool beside = false);
+             Channel::Done done, PartOptions part = {});
   // Once.
   void start(const Payload& request);
   void cancel() TUTTI_EXCLUDES(mu_);
@@ -85,6 +90,7 @@ class ClientCall final : public CompletionTag, public std::enable_shared_from_th
   const std::optional<TimePoint> deadline_;
   const bool wait_for_ready_;
   const bool beside_;
+  const std::function<Status(const Payload&)> put_;  // null: not for a part
   Cancellation* const cancellation_;
   Channel::Done done_;
   grpc::ByteBuffer request_;
@@ -93,6 +99,7 @@ class ClientCall final : public CompletionTag, public std::enable_shared_from_th
   std::shared_ptr<ClientCall> pending_;  // itself, while gRPC has the tag
   Mutex mu_;
   bool cancel_wanted_ TUTTI_GUARDED_BY(mu_) = false;
+  Status put_status_ TUTTI_GUARDED_BY(mu_);
   std::shared_ptr<Attempt> attempt_ TUTTI_GUARDED_BY(mu_);
 };
 

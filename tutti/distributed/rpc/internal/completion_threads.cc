@@ -1,5 +1,7 @@
 #include "tutti/distributed/rpc/internal/completion_threads.h"
 
+#include <sched.h>
+
 #include "tutti/distributed/rpc/internal/grpc_library.h"
 
 namespace tutti::rpc_internal {
@@ -12,6 +14,12 @@ constexpr std::chrono::milliseconds kCrowded{20};
 constexpr int kCrowd = 3;
 // Works that are shorter may wait for each other: a hand-over takes as long.
 constexpr std::chrono::microseconds kLong{100};
+// How long a part of a large answer is looked for awake: what it takes over a network that is worth it.
+constexpr std::chrono::milliseconds kPatience{1};
+// When a core that was offered to others comes back later than this, they have work of their own, and the next look is
+// after the rest.
+constexpr std::chrono::microseconds kTaken{300};
+constexpr std::chrono::milliseconds kRest{20};
 
 }  // namespace
 
@@ -87,7 +95,32 @@ bool CompletionThreads::next(void*& found, bool& ok, bool& waited) {
     if (queue_.AsyncNext(&found, &ok, std::chrono::system_clock::time_point()) == Queue::GOT_EVENT) return true;
     waited = true;
   }
+  if (large_answers_.load(std::memory_order_relaxed) > 0 && look(found, ok)) return true;
   return queue_.Next(&found, &ok);
+}
+
+bool CompletionThreads::look(void*& found, bool& ok) {
+  Time now = std::chrono::steady_clock::now();
+  {
+    MutexLock lock(mu_);
+    if (now < rest_until_) return false;
+  }
+  const Time end = now + kPatience;
+  while (now < end && large_answers_.load(std::memory_order_relaxed) > 0) {
+    // It reads from the connections, too.
+    if (queue_.AsyncNext(&found, &ok, std::chrono::system_clock::time_point()) == grpc::CompletionQueue::GOT_EVENT) {
+      return true;
+    }
+    const Time offered = std::chrono::steady_clock::now();
+    sched_yield();
+    now = std::chrono::steady_clock::now();
+    if (now - offered > kTaken) {
+      MutexLock lock(mu_);
+      rest_until_ = now + kRest;
+      return false;
+    }
+  }
+  return false;
 }
 
 bool CompletionThreads::begin_work(std::uint64_t place, bool late) {

@@ -45,12 +45,20 @@ class CompletionTag {
 //
 // gRPC lets any thread that waits on any queue of a process read from all of its sockets, and then wake the one whose
 // queue it was. So what can share a queue does: a server and the clients beside it.
+//
+// Who sends a large answer spends as much on waking its reader, for every 64 KB, as on the bytes. So while such an answer
+// comes in the thread at the queue does not sleep, for a bounded time, and as long as nobody else wants its core.
 class CompletionThreads {
  public:
   // `queue` must outlive it. REQUIRES: threads >= 1.
   CompletionThreads(const std::string& name, int threads, grpc::CompletionQueue& queue);
+  grpc::CompletionQueue& queue() { return queue_; }
   // Shuts the queue down, empties it and joins. REQUIRES: nothing starts an operation on the queue any more.
   ~CompletionThreads();
+
+  // A large answer comes in, from now until as many calls of large_answer_ended().
+  void large_answer_began() { large_answers_.fetch_add(1, std::memory_order_relaxed); }
+  void large_answer_ended() { large_answers_.fetch_sub(1, std::memory_order_relaxed); }
 
  private:
   using Time = std::chrono::steady_clock::time_point;
@@ -61,6 +69,8 @@ class CompletionThreads {
   void lead(std::uint64_t place);
   // As Next(). `waited`: before, that the last work was short; then, whether it had to wait.
   bool next(void*& found, bool& ok, bool& waited);
+  // Whether there is something, looking for it awake.
+  bool look(void*& found, bool& ok) TUTTI_EXCLUDES(mu_);
   // Whether the caller does the work itself. `late`: it had to wait for the one before.
   bool begin_work(std::uint64_t place, bool late);
   // Whether the place is still, or again, the caller's.
@@ -69,6 +79,7 @@ class CompletionThreads {
 
   grpc::CompletionQueue& queue_;
   ThreadPool spare_;
+  std::atomic<int> large_answers_{0};  // a hint, protects nothing
 
   Mutex mu_;
   CondVar changed_;
@@ -82,6 +93,7 @@ class CompletionThreads {
   bool watched_ TUTTI_GUARDED_BY(mu_) = false;     // one of those looks at the leader
   int lates_ TUTTI_GUARDED_BY(mu_) = 0;            // works in a row that waited for the one before
   Time crowded_until_ TUTTI_GUARDED_BY(mu_){};     // the place is given away before each work
+  Time rest_until_ TUTTI_GUARDED_BY(mu_){};        // nobody looks awake: the core is wanted by others
 
   ThreadPool threads_;  // last: joined before the spare ones
 };
