@@ -1,0 +1,71 @@
+#include "tutti/distributed/rpc/internal/completion_threads.h"
+
+#include <grpcpp/alarm.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <atomic>
+#include <chrono>
+#include <deque>
+#include <future>
+#include <thread>
+
+namespace tutti::rpc_internal {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr std::chrono::seconds kPatience{20};
+
+// An operation of a queue that ends by itself after a while.
+class Timed final : public CompletionTag {
+ public:
+  Timed(grpc::CompletionQueue& queue, milliseconds after) {
+    alarm_.Set(&queue, std::chrono::system_clock::now() + after, as_tag());
+  }
+  bool wait() { return worked_.get_future().wait_for(kPatience) == std::future_status::ready; }
+
+  bool arrived(bool) override { return true; }
+  void work() override { worked_.set_value(); }
+
+ private:
+  grpc::Alarm alarm_;
+  std::promise<void> worked_;
+};
+
+std::chrono::microseconds cpu_time() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  const auto of = [](const timeval& time) {
+    return std::chrono::seconds(time.tv_sec) + std::chrono::microseconds(time.tv_usec);
+  };
+  return of(usage.ru_utime) + of(usage.ru_stime);
+}
+
+TEST(CompletionThreads, FindWhatComesSoonAndLateWhileALargeAnswerComes) {
+  grpc::CompletionQueue queue;
+  CompletionThreads threads("test", 2, queue);
+  threads.large_answer_began();
+  std::deque<Timed> operations;
+  for (int i = 0; i < 40; ++i) operations.emplace_back(queue, milliseconds(i % 4));
+  for (Timed& operation : operations) EXPECT_TRUE(operation.wait());
+  for (const int pause : {0, 1, 3, 30}) EXPECT_TRUE(Timed(queue, milliseconds(pause)).wait()) << pause;
+  threads.large_answer_ended();
+  EXPECT_TRUE(Timed(queue, milliseconds(3)).wait());
+}
+
+// A peer that promises a large answer and falls silent does not cost its caller a core.
+TEST(CompletionThreads, LookAwakeForAMomentOnly) {
+  constexpr milliseconds kSilence{400};
+  grpc::CompletionQueue queue;
+  CompletionThreads threads("test", 2, queue);
+  threads.large_answer_began();
+  EXPECT_TRUE(Timed(queue, milliseconds(1)).wait());
+  const auto before = cpu_time();
+  std::this_thread::sleep_for(kSilence);
+  EXPECT_LT(cpu_time() - before, kSilence / 4);
+  threads.large_answer_ended();
+}
+
+}  // namespace
+}  // namespace tutti::rpc_internal
