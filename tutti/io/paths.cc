@@ -1,7 +1,11 @@
 #include "tutti/io/paths.h"
 
+#include <unistd.h>
+
+#include <cstdint>
 #include <cstdio>
-#include <random>
+
+#include "tutti/core/status.h"
 
 namespace tutti {
 
@@ -20,8 +24,8 @@ Status make_directory_of(FileSystem& fs, std::string_view path) { return fs.make
 
 std::string temporary_name(std::string_view path) {
   // From the system and not from a seed: two tasks with the same seed may write beside each other.
-  std::random_device device;
-  const std::uint64_t number = (static_cast<std::uint64_t>(device()) << 32) | device();
+  std::uint64_t number = 0;
+  TUTTI_CHECK(getentropy(&number, sizeof number) == 0, "the system has no random bytes");
   return str_cat(path, ".tempstate", number);
 }
 

@@ -1,5 +1,7 @@
 #include "tutti/io/internal/commit_files.h"
 
+#include <set>
+
 #include "tutti/io/paths.h"
 
 namespace tutti {
@@ -39,8 +41,9 @@ Status move_all(FileSystem& fs, Journal& journal, const std::vector<FileMove>& m
     TUTTI_RETURN_IF_ERROR(journal.rename(move->to, aside->back()));
   }
   for (const FileMove& move : moves) TUTTI_RETURN_IF_ERROR(journal.rename(move.from, move.to));
-  // All lie in one directory in practice; syncing one again costs nothing.
-  for (const FileMove& move : moves) TUTTI_RETURN_IF_ERROR(fs.sync_directory(directory_of(move.to)));
+  std::set<std::string> directories;
+  for (const FileMove& move : moves) directories.insert(directory_of(move.to));
+  for (const std::string& directory : directories) TUTTI_RETURN_IF_ERROR(fs.sync_directory(directory));
   return {};
 }
 
