@@ -70,7 +70,8 @@ class Door : public CallHandler {
 
 }  // namespace
 
-// The members stand in the order in which they are needed: each may use those before it.
+// The members stand in the order in which they are needed: each may use those before it, and what is called is stopped
+// before any of them goes.
 class Server::Impl : public std::enable_shared_from_this<Impl> {
  public:
   explicit Impl(ServerOptions options)

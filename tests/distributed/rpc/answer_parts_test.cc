@@ -231,6 +231,48 @@ TEST(AnswerParts, ALimitThatKeepsPartsAwayLosesTheAnswer) {
   EXPECT_NE(status.message().find("was lost"), std::string::npos) << status.to_string();
 }
 
+// However many large answers come at a time, their parts are never more calls than a server takes.
+TEST(AnswerParts, PartsOfManyAnswersTakeTurns) {
+  constexpr int kAnswers = 36;
+  FunctionHandler handler([large = answer_of({4 * kPartBytes})](const IncomingCall&, const CallHandler::Reply& reply) {
+    reply({}, large);
+  });
+  GrpcServerOptions options = local_options();
+  options.limits.calls_per_connection = kAnswers + 10;  // half of all parts, over each of two connections, were 72
+  auto server = start_server(handler, options);
+  GrpcClient client({});
+  auto channel = client.channel(address_of(*server));
+  ASSERT_TRUE(call(*channel, {}).status.ok());  // connected
+  std::vector<PendingAnswer> answers;
+  for (int i = 0; i < kAnswers; ++i) answers.push_back(begin_call(*channel, {}));
+  for (PendingAnswer& pending : answers) {
+    const Answer answer = pending.wait();
+    EXPECT_TRUE(answer.status.ok()) << answer.status.to_string();
+    EXPECT_EQ(answer.payload.size(), 4 * kPartBytes);
+  }
+}
+
+// Closing fails those that wait for their turn, too.
+TEST(AnswerParts, ClosingEndsPartsThatWaitForTheirTurn) {
+  constexpr int kAnswers = 36;
+  FunctionHandler handler = large_handler();
+  auto server = start_server(handler);
+  for (int ms = 0; ms < 30; ms += 5) {
+    std::vector<PendingAnswer> answers;
+    {
+      GrpcClient client({});
+      auto channel = client.channel(address_of(*server));
+      for (int i = 0; i < kAnswers; ++i) answers.push_back(begin_call(*channel, {}));
+      std::this_thread::sleep_for(std::chrono::milliseconds(ms));
+    }
+    for (PendingAnswer& pending : answers) {
+      ASSERT_TRUE(pending.ended()) << "the client waits for its calls";
+      const Status status = pending.wait().status;
+      EXPECT_TRUE(status.ok() || status.code() == Code::kCancelled) << status.to_string();
+    }
+  }
+}
+
 TEST(AnswerParts, CancellingEndsItInAnyPart) {
   FunctionHandler handler = large_handler();
   auto server = start_server(handler);

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
-#include <atomic>
 #include <chrono>
 #include <deque>
 #include <future>
@@ -65,6 +64,50 @@ TEST(CompletionThreads, LookAwakeForAMomentOnly) {
   std::this_thread::sleep_for(kSilence);
   EXPECT_LT(cpu_time() - before, kSilence / 4);
   threads.large_answer_ended();
+}
+
+// Nor while other calls come and go.
+TEST(CompletionThreads, LookAwakeForLargeAnswersOnly) {
+  grpc::CompletionQueue queue;
+  CompletionThreads threads("test", 2, queue);
+  threads.large_answer_began();
+  const auto before = cpu_time();
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < 200; ++i) EXPECT_TRUE(Timed(queue, milliseconds(1)).wait());
+  EXPECT_LT(cpu_time() - before, (std::chrono::steady_clock::now() - begin) / 3);
+  threads.large_answer_ended();
+}
+
+// Its work, said to be brief, ends when told to.
+class Brief final : public CompletionTag {
+ public:
+  explicit Brief(grpc::CompletionQueue& queue) {
+    alarm_.Set(&queue, std::chrono::system_clock::now(), as_tag());
+  }
+  bool wait() { return worked_.get_future().wait_for(kPatience) == std::future_status::ready; }
+
+  bool arrived(bool) override { return true; }
+  void work() override {
+    end.get_future().wait();
+    worked_.set_value();
+  }
+  bool brief() const override { return true; }
+
+  std::promise<void> end;
+
+ private:
+  grpc::Alarm alarm_;
+  std::promise<void> worked_;
+};
+
+// One that takes long after all does not keep the others.
+TEST(CompletionThreads, BriefWorkThatTakesLongIsPassed) {
+  grpc::CompletionQueue queue;
+  CompletionThreads threads("test", 2, queue);
+  Brief slow(queue);
+  for (int i = 0; i < 20; ++i) EXPECT_TRUE(Timed(queue, milliseconds(i)).wait()) << i;
+  slow.end.set_value();
+  EXPECT_TRUE(slow.wait());
 }
 
 }  // namespace

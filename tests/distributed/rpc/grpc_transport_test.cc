@@ -139,7 +139,7 @@ TEST(GrpcTransport, LongHandlersLeaveAThreadToListen) {
 TEST(GrpcTransport, AClientCallsOnTheThreadsOfAServer) {
   FunctionHandler handler = echo_handler();
   auto other = start_server(handler);
-  GrpcServer own(local_options());
+  GrpcServer own(local_options());  // goes before its handler
   GrpcClient client({.server = &own});
   auto there = client.channel(address_of(*other));
   EXPECT_EQ(call(*there, Payload("x")).payload.flatten(), "x");
@@ -151,17 +151,18 @@ TEST(GrpcTransport, AClientCallsOnTheThreadsOfAServer) {
   EXPECT_EQ(call(*there, Payload("z")).payload.flatten(), "z");
 }
 
-// A handler waits for a call that ends on the same threads.
+// Calls that are answered when calls that they make have ended, on the same threads.
 TEST(GrpcTransport, HandlersCallOnTheThreadsThatRunThem) {
   constexpr int kCalls = 40;
   FunctionHandler echo = echo_handler();
   auto other = start_server(echo);
-  GrpcServer own(local_options());
-  GrpcClient beside({.server = &own});
-  auto onward = beside.channel(address_of(*other));
+  std::shared_ptr<Channel> onward;
   FunctionHandler handler([&](IncomingCall incoming, const CallHandler::Reply& reply) {
     onward->call("/s/Onward", std::move(incoming.request), {}, reply);
   });
+  GrpcServer own(local_options());
+  GrpcClient beside({.server = &own});
+  onward = beside.channel(address_of(*other));
   ASSERT_TRUE(own.open(handler).ok());
   GrpcClient client({});
   auto channel = client.channel(address_of(own));

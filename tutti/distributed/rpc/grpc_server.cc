@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -92,26 +93,30 @@ class GrpcServer::Impl {
 
   Status open(CallHandler& handler) {
     MutexLock lock(mu_);
+    TUTTI_CHECK(calls_ == nullptr, "a server is opened once");
+    if (stopped_) return unavailable("the server was stopped before it was opened");
     TUTTI_RETURN_IF_ERROR(check_exposure(options_.address, options_.security));
     TUTTI_ASSIGN_OR_RETURN(auto credentials, server_credentials(options_.security));
     calls_ = std::make_unique<ServerCalls>(options_, handler);
     set_arguments(builder_, options_.limits);
-    builder_.AddListeningPort(options_.address, std::move(credentials), &port_);
+    int port = 0;
+    builder_.AddListeningPort(options_.address, std::move(credentials), &port);
     builder_.RegisterAsyncGenericService(&calls_->service());
     server_ = builder_.BuildAndStart();
-    if (server_ == nullptr || port_ == 0) {
+    if (server_ == nullptr || port == 0) {
       return Status(Code::kUnknown, str_cat("could not start gRPC server: ", bind_error(options_.address)));
     }
+    port_ = port;
     calls_->listen(*queue_);
     return {};
   }
 
   CompletionThreads& threads() { return threads_; }
-  int port() const { return port_; }
+  int port() const { return port_.load(); }
 
   void stop() {
     MutexLock lock(mu_);
-    if (server_ == nullptr || std::exchange(stopped_, true)) return;
+    if (std::exchange(stopped_, true) || server_ == nullptr) return;
     calls_->begin_stop();
     calls_->wait_answered(std::chrono::steady_clock::now() + kStopGrace);
     server_->Shutdown(std::chrono::system_clock::now());
@@ -120,7 +125,7 @@ class GrpcServer::Impl {
 
  private:
   const GrpcServerOptions options_;
-  int port_ = 0;  // constant once opened
+  std::atomic<int> port_{0};
   grpc::ServerBuilder builder_;
   std::unique_ptr<grpc::ServerCompletionQueue> queue_;  // gRPC wants it to outlive the server
   Mutex mu_;

@@ -23,7 +23,8 @@ struct GrpcServerOptions {
   std::string address;  // "127.0.0.1:0"
   SecurityOptions security;
   ServerLimits limits;
-  // That wait for calls and handle them; 0: one a core, at least 4. As many again help when all but one are busy.
+  // That wait for calls and handle them, and complete those of clients beside the server; 0: one a core, at least 4. As
+  // many again help when all but one are busy.
   int threads = 0;
   // Where refused peers are told of, one line at a time, once for each; null: standard error. Thread-safe.
   TaskLog log;
@@ -35,9 +36,9 @@ class GrpcServer {
   // Nobody can call it yet, but clients beside it may use its threads.
   explicit GrpcServer(GrpcServerOptions options);
   ~GrpcServer();  // stop(), then joins the threads
-  // Once. `handler` must outlive it. Errors: kUnknown "could not start gRPC server" when the address is taken or cannot
-  // be bound; kFailedPrecondition when it would be open to a network without security; kInvalidArgument for an address
-  // without a port; what reading the certificates gave.
+  // Once. `handler` is called until stop() has returned. Errors: kUnknown "could not start gRPC server" when the address
+  // is taken or cannot be bound; kFailedPrecondition when it would be open to a network without security;
+  // kInvalidArgument for an address without a port; kUnavailable after stop(); what reading the certificates gave.
   Status open(CallHandler& handler);
   // Both at once.
   static Result<std::unique_ptr<GrpcServer>> start(const GrpcServerOptions& options, CallHandler& handler);
@@ -59,7 +60,8 @@ class GrpcClient {
  public:
   struct Options {
     SecurityOptions security;
-    // Whose threads complete the calls; it outlives the client. Null: threads of its own.
+    // Whose threads complete the calls, so that its handlers must not wait for one; it outlives the client. Null: threads
+    // of its own.
     GrpcServer* server = nullptr;
     int threads = 0;  // of its own; 0: 2
     std::size_t message_bytes = std::size_t{2} << 30;

@@ -13,8 +13,10 @@ namespace {
 
 // The first without a challenge, the second with it; a third when the server has drawn another one in between.
 constexpr int kMostAttempts = 3;
-// Parts of one answer that are on their way at a time.
+// Parts that are on their way at a time: of one answer, and of all over one channel, where each is a call that counts
+// for the server's limits.
 constexpr std::uint64_t kPartsAtATime = 4;
+constexpr int kPartsOfChannel = 32;
 constexpr std::chrono::seconds kDropTimeout(5);
 // Trying to connect takes seconds where something swallows the packets.
 constexpr std::chrono::seconds kBesideRests(60);
@@ -47,7 +49,7 @@ class PartsCall : public std::enable_shared_from_this<PartsCall> {
       token_ = caller_->register_callback([self = shared_from_this()] { self->cancellation_.cancel(self->why()); });
       if (token_ == 0) cancellation_.cancel(why());
     }
-    channel_->client().threads().large_answer_began();
+    threads().large_answer_began();
     const std::uint64_t first = std::min(kPartsAtATime, answer_.num_parts());
     {
       MutexLock lock(mu_);
@@ -58,45 +60,50 @@ class PartsCall : public std::enable_shared_from_this<PartsCall> {
 
  private:
   Status why() const { return caller_->status(); }
+  CompletionThreads& threads() { return channel_->client().threads(); }
   bool goes_beside(std::uint64_t part) { return part % 2 != 0 && channel_->has_beside(); }
 
   void ask(std::uint64_t part, bool beside) {
+    channel_->ask_for_part([self = shared_from_this(), part, beside] { self->send(part, beside); });
+  }
+
+  void send(std::uint64_t part, bool beside) {
     CallOptions options;
     options.deadline = deadline_;
     options.cancellation = &cancellation_;
-    const auto came = [self = shared_from_this(), part, beside](const Status& status, const Payload&) {
+    const auto came = [self = shared_from_this(), part, beside](const Status& status, const Payload& bytes) {
+      self->channel_->part_ended();
       // The second connection may fail by itself.
       if (beside && status.code() == Code::kUnavailable) {
         self->channel_->beside_failed();
         return self->ask(part, false);
       }
-      self->came(status);
+      self->came(part, status, bytes);
     };
-    PartOptions asked{.beside = beside, .put = [self = shared_from_this(), part](const Payload& bytes) {
-                             return self->answer_.put(part, bytes);
-                           }};
-    std::make_shared<ClientCall>(channel_, kPartMethod, options, came, std::move(asked))
+    std::make_shared<ClientCall>(channel_, kPartMethod, options, came, beside)
         ->start(Payload(part_request(name_, part)));
   }
 
-  void came(const Status& status) TUTTI_EXCLUDES(mu_) {
+  void came(std::uint64_t part, const Status& status, const Payload& bytes) TUTTI_EXCLUDES(mu_) {
+    threads().large_answer_grew();
+    Status put = status.ok() ? answer_.put(part, bytes) : status;
     std::uint64_t next = 0;
     bool more = false;
     bool last = false;
     {
       MutexLock lock(mu_);
-      status_.update(status);
+      status_.update(put);
       more = status_.ok() && next_ < answer_.num_parts();
       if (more) next = next_++;
       if (!more) last = --open_ == 0;
     }
-    if (!status.ok()) cancellation_.cancel(status);  // nobody needs the others
+    if (!put.ok()) cancellation_.cancel(std::move(put));  // nobody needs the others
     if (more) ask(next, goes_beside(next));
     if (last) end();
   }
 
   void end() TUTTI_EXCLUDES(mu_) {
-    channel_->client().threads().large_answer_ended();
+    threads().large_answer_ended();
     // From here on `caller_` may go with `done_`.
     if (token_ != 0) caller_->deregister(token_);
     const Status status = outcome();
@@ -202,6 +209,42 @@ bool ChannelState::has_beside() {
   return std::chrono::steady_clock::now() >= no_beside_until_;
 }
 
+void ChannelState::ask_for_part(std::function<void()> ask) {
+  {
+    MutexLock lock(mu_);
+    waiting_parts_.push_back(std::move(ask));
+  }
+  ask_for_waiting_parts();
+}
+
+void ChannelState::part_ended() {
+  {
+    MutexLock lock(mu_);
+    --parts_;
+  }
+  ask_for_waiting_parts();
+}
+
+// One that fails at once has ended before its `ask` returns: then whoever is here goes on, instead of one in the other.
+void ChannelState::ask_for_waiting_parts() {
+  {
+    MutexLock lock(mu_);
+    if (std::exchange(asking_, true)) return;
+  }
+  while (true) {
+    std::function<void()> ask;
+    {
+      MutexLock lock(mu_);
+      asking_ = parts_ < kPartsOfChannel && !waiting_parts_.empty();
+      if (!asking_) return;
+      ask = std::move(waiting_parts_.front());
+      waiting_parts_.pop_front();
+      ++parts_;
+    }
+    ask();
+  }
+}
+
 Status ChannelState::add(const std::shared_ptr<ClientCall>& call) {
   TUTTI_RETURN_IF_ERROR(broken_);
   MutexLock lock(mu_);
@@ -232,13 +275,12 @@ bool ChannelState::closed() {
 }
 
 ClientCall::ClientCall(std::shared_ptr<ChannelState> channel, std::string_view method, const CallOptions& options,
-                       Channel::Done done, PartOptions part)
+                       Channel::Done done, bool beside)
     : channel_(std::move(channel)),
       method_(method),
       deadline_(options.deadline),
       wait_for_ready_(options.wait_for_ready),
-      beside_(part.beside),
-      put_(std::move(part.put)),
+      beside_(beside),
       cancellation_(options.cancellation),
       done_(std::move(done)) {}
 
@@ -297,14 +339,9 @@ void ClientCall::cancel() {
   if (attempt != nullptr) attempt->context.TryCancel();
 }
 
-bool ClientCall::arrived(bool) {
-  if (put_) {
-    MutexLock lock(mu_);
-    if (attempt_->status.ok()) put_status_ = put_(to_payload(attempt_->reply));
-    attempt_->reply.Clear();
-  }
-  return true;
-}
+bool ClientCall::arrived(bool) { return true; }
+
+bool ClientCall::brief() const { return method_ == kPartMethod; }
 
 void ClientCall::work() {
   const std::shared_ptr<ClientCall> self = std::move(pending_);
@@ -350,12 +387,11 @@ std::string ClientCall::kept_as() {
 }
 
 void ClientCall::finish() {
-  Status status = outcome();
+  const Status status = outcome();
   Payload reply;
   std::string name;
   if (status.ok()) {
     MutexLock lock(mu_);
-    status = put_status_;
     reply = to_payload(attempt_->reply);
     attempt_->reply.Clear();
     name = kept_as();

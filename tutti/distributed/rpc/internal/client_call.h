@@ -7,6 +7,7 @@
 #include <grpcpp/generic/generic_stub.h>
 
 #include <chrono>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -50,24 +51,19 @@ class ClientState {
   std::vector<std::weak_ptr<ChannelState>> channels_ TUTTI_GUARDED_BY(mu_);
 };
 
-// Of a call for a part of a large answer.
-struct PartOptions {
-  bool beside = false;  // over the channel's second connection
-  // Takes the bytes; its error is the call's. On the thread at the queue: there they lie in its cache.
-  std::function<Status(const Payload&)> put;
-};
-
 // One call of a channel. gRPC's pending operation, the channel's list and the cancellation's callback hold it.
 class ClientCall final : public CompletionTag, public std::enable_shared_from_this<ClientCall> {
  public:
+  // `beside`: over the channel's second connection.
   ClientCall(std::shared_ptr<ChannelState> channel, std::string_view method, const CallOptions& options,
-             Channel::Done done, PartOptions part = {});
+             Channel::Done done, bool beside = false);
   // Once.
   void start(const Payload& request);
   void cancel() TUTTI_EXCLUDES(mu_);
 
   bool arrived(bool ok) override;
   void work() override;
+  bool brief() const override;
 
  private:
   // One sending of the call; a second follows when the server asks for another proof.
@@ -90,7 +86,6 @@ class ClientCall final : public CompletionTag, public std::enable_shared_from_th
   const std::optional<TimePoint> deadline_;
   const bool wait_for_ready_;
   const bool beside_;
-  const std::function<Status(const Payload&)> put_;  // null: not for a part
   Cancellation* const cancellation_;
   Channel::Done done_;
   grpc::ByteBuffer request_;
@@ -99,7 +94,6 @@ class ClientCall final : public CompletionTag, public std::enable_shared_from_th
   std::shared_ptr<ClientCall> pending_;  // itself, while gRPC has the tag
   Mutex mu_;
   bool cancel_wanted_ TUTTI_GUARDED_BY(mu_) = false;
-  Status put_status_ TUTTI_GUARDED_BY(mu_);
   std::shared_ptr<Attempt> attempt_ TUTTI_GUARDED_BY(mu_);
 };
 
@@ -125,6 +119,10 @@ class ChannelState {
   // Of one answer, at most.
   std::size_t message_bytes() const { return message_bytes_; }
 
+  // Runs `ask`, which asks for a part of a large answer: now, or when others have ended. After each part_ended().
+  void ask_for_part(std::function<void()> ask) TUTTI_EXCLUDES(mu_);
+  void part_ended() TUTTI_EXCLUDES(mu_);
+
   // kCancelled when the channel has closed. A call that was added must be removed.
   Status add(const std::shared_ptr<ClientCall>& call) TUTTI_EXCLUDES(mu_);
   void remove(const std::shared_ptr<ClientCall>& call) TUTTI_EXCLUDES(mu_);
@@ -134,6 +132,8 @@ class ChannelState {
   Status closed_status() const { return cancelled(description_, ": the channel was closed"); }
 
  private:
+  void ask_for_waiting_parts() TUTTI_EXCLUDES(mu_);
+
   const std::shared_ptr<ClientState> client_;
   const Dial dial_;
   const Status broken_;
@@ -146,6 +146,9 @@ class ChannelState {
   std::chrono::steady_clock::time_point no_beside_until_ TUTTI_GUARDED_BY(mu_){};
   bool closed_ TUTTI_GUARDED_BY(mu_) = false;
   std::unordered_set<std::shared_ptr<ClientCall>> calls_ TUTTI_GUARDED_BY(mu_);
+  int parts_ TUTTI_GUARDED_BY(mu_) = 0;  // on their way
+  std::deque<std::function<void()>> waiting_parts_ TUTTI_GUARDED_BY(mu_);
+  bool asking_ TUTTI_GUARDED_BY(mu_) = false;  // a thread goes through them
 };
 
 }  // namespace tutti::rpc_internal

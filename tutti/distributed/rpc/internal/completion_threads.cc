@@ -2,6 +2,8 @@
 
 #include <sched.h>
 
+#include <thread>
+
 #include "tutti/distributed/rpc/internal/grpc_library.h"
 
 namespace tutti::rpc_internal {
@@ -14,7 +16,9 @@ constexpr std::chrono::milliseconds kCrowded{20};
 constexpr int kCrowd = 3;
 // Works that are shorter may wait for each other: a hand-over takes as long.
 constexpr std::chrono::microseconds kLong{100};
-// How long a part of a large answer is looked for awake: what it takes over a network that is worth it.
+// So many cores are few.
+constexpr unsigned kFewCores = 4;
+// How long after a piece of a large answer the next is looked for awake: what it takes over a network that is worth it.
 constexpr std::chrono::milliseconds kPatience{1};
 // When a core that was offered to others comes back later than this, they have work of their own, and the next look is
 // after the rest.
@@ -24,12 +28,26 @@ constexpr std::chrono::milliseconds kRest{20};
 }  // namespace
 
 CompletionThreads::CompletionThreads(const std::string& name, int threads, grpc::CompletionQueue& queue)
-    : queue_(queue), spare_(name + "-spare", threads), threads_(name, threads) {
+    : queue_(queue),
+      few_cores_(std::thread::hardware_concurrency() <= kFewCores),
+      spare_(name + "-spare", threads),
+      threads_(name, threads) {
   keep_grpc();
   for (int i = 0; i < threads; ++i) threads_.schedule([this] { run(); });
 }
 
 CompletionThreads::~CompletionThreads() { queue_.Shutdown(); }
+
+void CompletionThreads::large_answer_began() {
+  large_answer_grew();
+  large_answers_.fetch_add(1, std::memory_order_relaxed);
+}
+
+void CompletionThreads::large_answer_grew() {
+  const Time now = std::chrono::steady_clock::now();
+  MutexLock lock(mu_);
+  grew_ = now;
+}
 
 void CompletionThreads::run() {
   while (const std::uint64_t place = follow()) lead(place);
@@ -75,13 +93,14 @@ void CompletionThreads::lead(std::uint64_t place) {
     auto* tag = static_cast<CompletionTag*>(found);
     tag->returned();
     if (!tag->arrived(ok)) continue;
-    if (!begin_work(place, !waited)) {
+    const bool keeps = few_cores_ && tag->brief();
+    if (!begin_work(place, !waited, keeps)) {
       spare_.schedule([tag] { tag->work(); });
       continue;
     }
     const Time begin = std::chrono::steady_clock::now();
     tag->work();
-    waited = std::chrono::steady_clock::now() - begin < kLong;
+    waited = keeps || std::chrono::steady_clock::now() - begin < kLong;
     if (!end_work(place)) return;
   }
   MutexLock lock(mu_);
@@ -101,11 +120,12 @@ bool CompletionThreads::next(void*& found, bool& ok, bool& waited) {
 
 bool CompletionThreads::look(void*& found, bool& ok) {
   Time now = std::chrono::steady_clock::now();
+  Time end;
   {
     MutexLock lock(mu_);
     if (now < rest_until_) return false;
+    end = grew_ + kPatience;
   }
-  const Time end = now + kPatience;
   while (now < end && large_answers_.load(std::memory_order_relaxed) > 0) {
     // It reads from the connections, too.
     if (queue_.AsyncNext(&found, &ok, std::chrono::system_clock::time_point()) == grpc::CompletionQueue::GOT_EVENT) {
@@ -123,7 +143,7 @@ bool CompletionThreads::look(void*& found, bool& ok) {
   return false;
 }
 
-bool CompletionThreads::begin_work(std::uint64_t place, bool late) {
+bool CompletionThreads::begin_work(std::uint64_t place, bool late, bool keeps) {
   MutexLock lock(mu_);
   // A busy machine makes one late now and then; a second caller makes each.
   lates_ = late ? lates_ + 1 : 0;
@@ -132,7 +152,7 @@ bool CompletionThreads::begin_work(std::uint64_t place, bool late) {
   ++works_;
   ++working_;
   leader_works_ = true;
-  if (working_ > 1 || std::chrono::steady_clock::now() < crowded_until_) {
+  if (!keeps && (working_ > 1 || std::chrono::steady_clock::now() < crowded_until_)) {
     if (leader_ == place) leader_ = 0;
     changed_.notify_one();
   } else if (!watched_) {

@@ -21,6 +21,8 @@ class CompletionTag {
   virtual bool arrived(bool ok) = 0;
   // May take as long as a kernel.
   virtual void work() = 0;
+  // Whether the work is to copy some megabytes at most. Asked before work().
+  virtual bool brief() const { return false; }
 
   // To be called last before the tag goes to gRPC, for every operation.
   void* as_tag() {
@@ -46,8 +48,11 @@ class CompletionTag {
 // gRPC lets any thread that waits on any queue of a process read from all of its sockets, and then wake the one whose
 // queue it was. So what can share a queue does: a server and the clients beside it.
 //
+// Where cores are few, a thread that joins those who copy takes its core from them or from who is at the other end: there
+// brief works do not make the place be given away.
+//
 // Who sends a large answer spends as much on waking its reader, for every 64 KB, as on the bytes. So while such an answer
-// comes in the thread at the queue does not sleep, for a bounded time, and as long as nobody else wants its core.
+// comes in the thread at the queue does not sleep, unless nothing comes for a while or somebody else wants its core.
 class CompletionThreads {
  public:
   // `queue` must outlive it. REQUIRES: threads >= 1.
@@ -56,8 +61,9 @@ class CompletionThreads {
   // Shuts the queue down, empties it and joins. REQUIRES: nothing starts an operation on the queue any more.
   ~CompletionThreads();
 
-  // A large answer comes in, from now until as many calls of large_answer_ended().
-  void large_answer_began() { large_answers_.fetch_add(1, std::memory_order_relaxed); }
+  // A large answer comes in from now on; a piece of it has come; it has ended. Each end follows a beginning.
+  void large_answer_began() TUTTI_EXCLUDES(mu_);
+  void large_answer_grew() TUTTI_EXCLUDES(mu_);
   void large_answer_ended() { large_answers_.fetch_sub(1, std::memory_order_relaxed); }
 
  private:
@@ -71,13 +77,15 @@ class CompletionThreads {
   bool next(void*& found, bool& ok, bool& waited);
   // Whether there is something, looking for it awake.
   bool look(void*& found, bool& ok) TUTTI_EXCLUDES(mu_);
-  // Whether the caller does the work itself. `late`: it had to wait for the one before.
-  bool begin_work(std::uint64_t place, bool late);
+  // Whether the caller does the work itself. `late`: it had to wait for the one before. `keeps`: does not give the place
+  // away.
+  bool begin_work(std::uint64_t place, bool late, bool keeps);
   // Whether the place is still, or again, the caller's.
   bool end_work(std::uint64_t place);
   bool take_from_busy(std::uint64_t seen) TUTTI_REQUIRES(mu_);
 
   grpc::CompletionQueue& queue_;
+  const bool few_cores_;
   ThreadPool spare_;
   std::atomic<int> large_answers_{0};  // a hint, protects nothing
 
@@ -93,6 +101,7 @@ class CompletionThreads {
   bool watched_ TUTTI_GUARDED_BY(mu_) = false;     // one of those looks at the leader
   int lates_ TUTTI_GUARDED_BY(mu_) = 0;            // works in a row that waited for the one before
   Time crowded_until_ TUTTI_GUARDED_BY(mu_){};     // the place is given away before each work
+  Time grew_ TUTTI_GUARDED_BY(mu_){};              // when the last piece of a large answer came
   Time rest_until_ TUTTI_GUARDED_BY(mu_){};        // nobody looks awake: the core is wanted by others
 
   ThreadPool threads_;  // last: joined before the spare ones

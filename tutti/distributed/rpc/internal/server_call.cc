@@ -71,6 +71,7 @@ class ServerCall final : public std::enable_shared_from_this<ServerCall> {
       const std::shared_ptr<ServerCall> held = std::move(call);
       (held.get()->*on_work)();
     }
+    bool brief() const override { return call->sends_part(); }
 
     const Arrived on_arrival;
     const Work on_work;
@@ -106,6 +107,8 @@ class ServerCall final : public std::enable_shared_from_this<ServerCall> {
   void handle();
   void send(const Payload& payload);
   void tell_gone();
+  // Of the bytes of a part nothing is to be computed.
+  bool sends_part() const { return context_.method() == kPartMethod && !server_.encrypted_; }
 
   const Life life_;
   ServerCalls& server_;
@@ -164,10 +167,7 @@ bool ServerCall::on_read(bool ok) {
     answer(held, {});
     return false;
   }
-  if (context_.method() != kPartMethod || server_.encrypted_) return true;
-  // Several threads that write at once are slower than one after the other, unless they have much to compute.
-  handle();
-  return false;
+  return true;
 }
 
 void ServerCall::handle() {

@@ -29,7 +29,7 @@ class ServerCall;
 //   2. wait_answered(): a while for the answers to go out;
 //   3. the caller shuts the gRPC server down, which fails every operation that is still pending;
 //   4. wait_gone(): until the last call has got back all of its operations and its reply;
-//   5. the caller shuts the queue down.
+//   5. the caller may shut the queue down.
 class ServerCalls {
  public:
   // `handler` must outlive it.
