@@ -1,10 +1,14 @@
 #include "tutti/core/file_system.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <thread>
+#include <vector>
 
 #include "tests/core/temp_directory.h"
 
@@ -62,6 +66,70 @@ TEST_F(FileSystemTest, AppendsSmallAndLargePiecesInOrder) {
   ASSERT_TRUE(file->sync().ok());
   EXPECT_EQ(read(path), expected + "end");
   ASSERT_TRUE(file->close().ok());
+}
+
+// The same files as any other, wherever pieces end in relation to blocks and buffers.
+TEST_F(FileSystemTest, LargeWritesOfAnySize) {
+  constexpr std::size_t kBuffer = 1 << 20;
+  const std::string in_memory = str_cat("/dev/shm/tutti_core_", getpid());
+  std::string contents(3 * kBuffer + 5000, '\0');
+  for (std::size_t i = 0; i < contents.size(); ++i) contents[i] = static_cast<char>(i * 2654435761u >> 13);
+  for (const std::string& path : {directory_.file("a"), in_memory}) {
+    for (const std::size_t size : {std::size_t{0}, std::size_t{1}, std::size_t{4095}, std::size_t{4096},
+                                   std::size_t{4097}, kBuffer - 1, kBuffer, kBuffer + 1, contents.size()}) {
+      for (const std::size_t piece : {std::size_t{1000}, std::size_t{4096}, kBuffer + 3, contents.size()}) {
+        SCOPED_TRACE(str_cat(path, " ", size, " ", piece));
+        const std::unique_ptr<WritableFile> file = fs_.open_for_large_write(path).value_or_throw();
+        std::string_view left = std::string_view(contents).substr(0, size);
+        for (; !left.empty(); left.remove_prefix(std::min(piece, left.size()))) {
+          ASSERT_TRUE(file->append(left.substr(0, piece)).ok());
+        }
+        ASSERT_TRUE(file->sync().ok());
+        ASSERT_TRUE(read(path) == contents.substr(0, size));
+        ASSERT_TRUE(file->append("more").ok());
+        ASSERT_TRUE(file->flush().ok());
+        ASSERT_TRUE(file->append("and more").ok());
+        ASSERT_TRUE(file->close().ok());
+        ASSERT_TRUE(read(path) == contents.substr(0, size) + "moreand more");
+      }
+    }
+    ASSERT_TRUE(fs_.remove(path).ok());
+  }
+}
+
+// Of a file that is all in memory, the pages that are.
+std::size_t cached_bytes(const std::string& path, std::size_t size) {
+  const int fd = ::open(path.c_str(), O_RDONLY);
+  void* const mapped = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, fd, 0);
+  ::close(fd);
+  constexpr std::size_t kPage = 4096;
+  std::vector<unsigned char> pages((size + kPage - 1) / kPage);
+  EXPECT_EQ(::mincore(mapped, size, pages.data()), 0);
+  ::munmap(mapped, size);
+  return kPage * static_cast<std::size_t>(std::ranges::count_if(pages, [](unsigned char page) { return page & 1; }));
+}
+
+TEST_F(FileSystemTest, LargeWritesLeaveTheCacheAlone) {
+  const std::string contents((8 << 20) + 100, 'x'), path = directory_.file("a");
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_DIRECT, 0666);
+  if (fd < 0) GTEST_SKIP() << "no uncached files in " << path;
+  ::close(fd);
+  const std::unique_ptr<WritableFile> file = fs_.open_for_large_write(path).value_or_throw();
+  ASSERT_TRUE(file->append(contents).ok());
+  ASSERT_TRUE(file->sync().ok());
+  ASSERT_TRUE(file->close().ok());
+  EXPECT_LE(cached_bytes(path, contents.size()), 64u << 10);
+  ASSERT_TRUE(write_file(fs_, path, contents).ok());
+  EXPECT_GT(cached_bytes(path, contents.size()), 4u << 20) << "what other files leave there";
+}
+
+TEST_F(FileSystemTest, LargeWritesFailAsOthersDo) {
+  EXPECT_EQ(fs_.open_for_large_write(directory_.file("none/a")).status().code(), Code::kNotFound);
+  EXPECT_EQ(fs_.open_for_large_write(directory_.path()).status().code(), Code::kFailedPrecondition);
+  const std::unique_ptr<WritableFile> full = fs_.open_for_large_write("/dev/full").value_or_throw();
+  const std::string contents(3 << 20, 'x');
+  EXPECT_EQ(full->append(contents).code(), Code::kResourceExhausted);
+  EXPECT_EQ(full->close().code(), Code::kResourceExhausted);
 }
 
 TEST_F(FileSystemTest, OpenForWriteTruncatesAndOpenForAppendDoesNot) {

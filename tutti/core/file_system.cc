@@ -8,9 +8,13 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <limits>
+#include <memory>
 #include <system_error>
 #include <utility>
+
+#include "tutti/core/allocator.h"
 
 namespace tutti {
 
@@ -19,6 +23,9 @@ namespace {
 // What append() gathers before it calls the system. Larger saves calls for small records; larger pieces
 // than this go past it.
 constexpr std::size_t kWriteBufferBytes = 64 << 10;
+// Past the cache the system takes whole blocks, from aligned memory; the more at a time, the less often it is waited for.
+constexpr std::size_t kBlockBytes = 4096;
+constexpr std::size_t kLargeWriteBufferBytes = 1 << 20;
 
 Code code_of_errno(int error) {
   switch (error) {
@@ -124,8 +131,17 @@ class LocalRandomAccessFile : public RandomAccessFile {
 // Keeps its first error: what was lost then stays lost, so every later call must fail, too.
 class LocalWritableFile : public WritableFile {
  public:
-  LocalWritableFile(std::string path, Descriptor file) : path_(std::move(path)), file_(std::move(file)) {
-    buffer_.reserve(kWriteBufferBytes);
+  // `uncached`: the file was opened with O_DIRECT.
+  LocalWritableFile(std::string path, Descriptor file, bool uncached)
+      : path_(std::move(path)),
+        file_(std::move(file)),
+        uncached_(uncached),
+        capacity_(uncached ? kLargeWriteBufferBytes : kWriteBufferBytes),
+        memory_(uncached ? message_allocator().allocate(capacity_ + kBlockBytes) : heap_allocator().allocate(capacity_)) {
+    TUTTI_CHECK(memory_ != nullptr, "no memory for ", capacity_, " bytes");
+    void* aligned = memory_->data();
+    std::size_t space = memory_->bytes();
+    buffer_ = static_cast<char*>(uncached ? std::align(kBlockBytes, capacity_, aligned, space) : aligned);
   }
   ~LocalWritableFile() override {
     if (!closed_) (void)close();
@@ -133,9 +149,14 @@ class LocalWritableFile : public WritableFile {
 
   Status append(std::string_view bytes) override {
     TUTTI_RETURN_IF_ERROR(check_open());
-    if (buffer_.size() + bytes.size() > kWriteBufferBytes) TUTTI_RETURN_IF_ERROR(flush());
-    if (bytes.size() < kWriteBufferBytes) {
-      buffer_ += bytes;
+    while (uncached_ && !bytes.empty() && error_.ok()) {
+      bytes.remove_prefix(gather(bytes));
+      if (gathered_ == capacity_) error_.update(write_gathered());
+    }
+    if (gathered_ + bytes.size() > capacity_) error_.update(write_gathered());
+    TUTTI_RETURN_IF_ERROR(error_);
+    if (bytes.size() < capacity_) {
+      gather(bytes);
     } else {
       error_.update(write_all(bytes));
     }
@@ -144,8 +165,7 @@ class LocalWritableFile : public WritableFile {
 
   Status flush() override {
     TUTTI_RETURN_IF_ERROR(check_open());
-    error_.update(write_all(buffer_));
-    buffer_.clear();
+    error_.update(write_gathered());
     return error_;
   }
 
@@ -169,9 +189,36 @@ class LocalWritableFile : public WritableFile {
     return error_;
   }
 
+  // As much as there is room for; how much that is.
+  std::size_t gather(std::string_view bytes) {
+    const std::size_t count = std::min(bytes.size(), capacity_ - gathered_);
+    if (count > 0) std::memcpy(buffer_ + gathered_, bytes.data(), count);
+    gathered_ += count;
+    return count;
+  }
+
+  Status write_gathered() {
+    const std::string_view bytes(buffer_, std::exchange(gathered_, 0));
+    if (!uncached_) return write_all(bytes);
+    const std::size_t blocks = bytes.size() / kBlockBytes * kBlockBytes;
+    TUTTI_RETURN_IF_ERROR(write_all(bytes.substr(0, blocks)));
+    if (blocks < bytes.size()) use_cache();
+    return write_all(bytes.substr(blocks));
+  }
+
+  // From now on.
+  void use_cache() {
+    ::fcntl(file_.get(), F_SETFL, ::fcntl(file_.get(), F_GETFL) & ~O_DIRECT);
+    uncached_ = false;
+  }
+
   Status write_all(std::string_view bytes) {
     while (!bytes.empty()) {
       const ssize_t count = retry([&] { return ::write(file_.get(), bytes.data(), bytes.size()); });
+      if (count < 0 && errno == EINVAL && uncached_) {  // it wants larger blocks, or has written half of one
+        use_cache();
+        continue;
+      }
       if (count < 0) return file_error("write", path_, "", errno);
       bytes.remove_prefix(static_cast<std::size_t>(count));
     }
@@ -180,7 +227,11 @@ class LocalWritableFile : public WritableFile {
 
   const std::string path_;
   Descriptor file_;
-  std::string buffer_;
+  bool uncached_;
+  const std::size_t capacity_;
+  const BufferPtr memory_;
+  char* buffer_;
+  std::size_t gathered_ = 0;  // in the buffer
   Status error_;
   bool closed_ = false;
 };
@@ -199,6 +250,13 @@ class LocalFileSystem : public FileSystem {
 
   Result<std::unique_ptr<WritableFile>> open_for_write(const std::string& path) override {
     return open_writable(path, O_WRONLY | O_CREAT | O_TRUNC, " for writing");
+  }
+
+  Result<std::unique_ptr<WritableFile>> open_for_large_write(const std::string& path) override {
+    constexpr int kFlags = O_WRONLY | O_CREAT | O_TRUNC;
+    Result<Descriptor> file = open_file(path, kFlags | O_DIRECT, "");
+    if (!file.ok()) return open_for_write(path);  // not every file system has it
+    return std::unique_ptr<WritableFile>(std::make_unique<LocalWritableFile>(path, *std::move(file), true));
   }
 
   Result<std::unique_ptr<WritableFile>> open_for_append(const std::string& path) override {
@@ -275,7 +333,7 @@ class LocalFileSystem : public FileSystem {
   static Result<std::unique_ptr<WritableFile>> open_writable(const std::string& path, int flags,
                                                              std::string_view purpose) {
     TUTTI_ASSIGN_OR_RETURN(Descriptor file, open_file(path, flags, purpose));
-    return std::unique_ptr<WritableFile>(std::make_unique<LocalWritableFile>(path, std::move(file)));
+    return std::unique_ptr<WritableFile>(std::make_unique<LocalWritableFile>(path, std::move(file), false));
   }
 };
 

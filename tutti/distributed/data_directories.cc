@@ -31,6 +31,10 @@ class DataDirectories : public FileSystem {
     TUTTI_ASSIGN_OR_RETURN(const std::string real, resolve(path));
     return base_.open_for_write(real);
   }
+  Result<std::unique_ptr<WritableFile>> open_for_large_write(const std::string& path) override {
+    TUTTI_ASSIGN_OR_RETURN(const std::string real, resolve(path));
+    return base_.open_for_large_write(real);
+  }
   Result<std::unique_ptr<WritableFile>> open_for_append(const std::string& path) override {
     TUTTI_ASSIGN_OR_RETURN(const std::string real, resolve(path));
     return base_.open_for_append(real);
