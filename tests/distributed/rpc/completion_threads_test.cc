@@ -7,6 +7,7 @@
 #include <chrono>
 #include <deque>
 #include <future>
+#include <memory>
 #include <thread>
 
 namespace tutti::rpc_internal {
@@ -44,12 +45,12 @@ std::chrono::microseconds cpu_time() {
 TEST(CompletionThreads, FindWhatComesSoonAndLateWhileALargeAnswerComes) {
   grpc::CompletionQueue queue;
   CompletionThreads threads("test", 2, queue);
-  threads.large_answer_began();
+  std::shared_ptr<void> answer = threads.large_answer();
   std::deque<Timed> operations;
   for (int i = 0; i < 40; ++i) operations.emplace_back(queue, milliseconds(i % 4));
   for (Timed& operation : operations) EXPECT_TRUE(operation.wait());
   for (const int pause : {0, 1, 3, 30}) EXPECT_TRUE(Timed(queue, milliseconds(pause)).wait()) << pause;
-  threads.large_answer_ended();
+  answer.reset();
   EXPECT_TRUE(Timed(queue, milliseconds(3)).wait());
 }
 
@@ -58,24 +59,24 @@ TEST(CompletionThreads, LookAwakeForAMomentOnly) {
   constexpr milliseconds kSilence{400};
   grpc::CompletionQueue queue;
   CompletionThreads threads("test", 2, queue);
-  threads.large_answer_began();
+  std::shared_ptr<void> answer = threads.large_answer();
   EXPECT_TRUE(Timed(queue, milliseconds(1)).wait());
   const auto before = cpu_time();
   std::this_thread::sleep_for(kSilence);
   EXPECT_LT(cpu_time() - before, kSilence / 4);
-  threads.large_answer_ended();
+  answer.reset();
 }
 
 // Nor while other calls come and go.
 TEST(CompletionThreads, LookAwakeForLargeAnswersOnly) {
   grpc::CompletionQueue queue;
   CompletionThreads threads("test", 2, queue);
-  threads.large_answer_began();
+  std::shared_ptr<void> answer = threads.large_answer();
   const auto before = cpu_time();
   const auto begin = std::chrono::steady_clock::now();
   for (int i = 0; i < 200; ++i) EXPECT_TRUE(Timed(queue, milliseconds(1)).wait());
   EXPECT_LT(cpu_time() - before, (std::chrono::steady_clock::now() - begin) / 3);
-  threads.large_answer_ended();
+  answer.reset();
 }
 
 // Its work, said to be brief, ends when told to.

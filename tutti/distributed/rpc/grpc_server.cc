@@ -97,7 +97,7 @@ class GrpcServer::Impl {
     if (stopped_) return unavailable("the server was stopped before it was opened");
     TUTTI_RETURN_IF_ERROR(check_exposure(options_.address, options_.security));
     TUTTI_ASSIGN_OR_RETURN(auto credentials, server_credentials(options_.security));
-    calls_ = std::make_unique<ServerCalls>(options_, handler);
+    calls_ = std::make_unique<ServerCalls>(options_, handler, threads_);
     set_arguments(builder_, options_.limits);
     int port = 0;
     builder_.AddListeningPort(options_.address, std::move(credentials), &port);

@@ -32,14 +32,14 @@ std::size_t KeptAnswers::bytes_for(const std::string& connection) const {
 }
 
 std::string KeptAnswers::keep(const Payload& answer, const std::string& task, const std::string& connection,
-                              TimePoint now) {
+                              TimePoint now, std::shared_ptr<void> while_kept) {
   forget_old(now);
   MutexLock lock(mu_);
   const std::size_t before = bytes_for(connection);
   const bool may_be_alone = before == 0 && answer.size() > most_whole_;
   if (before + answer.size() > most_bytes_ && !may_be_alone) return {};
   std::string name = random_hex();
-  kept_.emplace(name, Kept{std::make_shared<const Payload>(answer), task, connection, now});
+  kept_.emplace(name, Kept{std::make_shared<const Payload>(answer), task, connection, now, std::move(while_kept)});
   return name;
 }
 

@@ -44,8 +44,10 @@ class KeptAnswers {
   // alone.
   KeptAnswers(std::size_t most_bytes, std::size_t most_whole) : most_bytes_(most_bytes), most_whole_(most_whole) {}
 
-  // For `task`, which asked over `connection`. Its name; empty: too much is kept for that already.
-  std::string keep(const Payload& answer, const std::string& task, const std::string& connection, TimePoint now);
+  // For `task`, which asked over `connection`. Its name; empty: too much is kept for that already. `while_kept` is held
+  // as long.
+  std::string keep(const Payload& answer, const std::string& task, const std::string& connection, TimePoint now,
+                   std::shared_ptr<void> while_kept = nullptr);
   // What the request asks for; nothing for a drop_request. kInvalidArgument for what neither function has made;
   // kUnavailable when the answer is not kept, no longer or for another task.
   Result<Payload> take(const Payload& request, const std::string& task, TimePoint now);
@@ -61,6 +63,7 @@ class KeptAnswers {
     std::string task;
     std::string connection;
     TimePoint touched;
+    std::shared_ptr<void> while_kept;
   };
   using Map = std::map<std::string, Kept, std::less<>>;
   std::size_t bytes_for(const std::string& connection) const TUTTI_REQUIRES(mu_);

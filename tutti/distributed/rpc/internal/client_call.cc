@@ -49,7 +49,7 @@ class PartsCall : public std::enable_shared_from_this<PartsCall> {
       token_ = caller_->register_callback([self = shared_from_this()] { self->cancellation_.cancel(self->why()); });
       if (token_ == 0) cancellation_.cancel(why());
     }
-    threads().large_answer_began();
+    coming_ = threads().large_answer();
     const std::uint64_t first = std::min(kPartsAtATime, answer_.num_parts());
     {
       MutexLock lock(mu_);
@@ -85,7 +85,7 @@ class PartsCall : public std::enable_shared_from_this<PartsCall> {
   }
 
   void came(std::uint64_t part, const Status& status, const Payload& bytes) TUTTI_EXCLUDES(mu_) {
-    threads().large_answer_grew();
+    threads().large_answer_moved();
     Status put = status.ok() ? answer_.put(part, bytes) : status;
     std::uint64_t next = 0;
     bool more = false;
@@ -103,7 +103,7 @@ class PartsCall : public std::enable_shared_from_this<PartsCall> {
   }
 
   void end() TUTTI_EXCLUDES(mu_) {
-    threads().large_answer_ended();
+    coming_.reset();
     // From here on `caller_` may go with `done_`.
     if (token_ != 0) caller_->deregister(token_);
     const Status status = outcome();
@@ -133,7 +133,8 @@ class PartsCall : public std::enable_shared_from_this<PartsCall> {
   GatheredAnswer answer_;
   Channel::Done done_;
   Cancellation::Token token_ = 0;
-  Cancellation cancellation_;  // of the calls for parts
+  std::shared_ptr<void> coming_;  // CompletionThreads::large_answer, until all parts have come
+  Cancellation cancellation_;     // of the calls for parts
   Mutex mu_;
   std::uint64_t next_ TUTTI_GUARDED_BY(mu_) = 0;
   std::uint64_t open_ TUTTI_GUARDED_BY(mu_) = 0;

@@ -18,7 +18,8 @@ constexpr int kCrowd = 3;
 constexpr std::chrono::microseconds kLong{100};
 // So many cores are few.
 constexpr unsigned kFewCores = 4;
-// How long after a piece of a large answer the next is looked for awake: what it takes over a network that is worth it.
+// How long after a piece of a large answer the next, or whoever asks for it, is looked for awake: what it takes over a
+// network that is worth it.
 constexpr std::chrono::milliseconds kPatience{1};
 // When a core that was offered to others comes back later than this, they have work of their own, and the next look is
 // after the rest.
@@ -38,15 +39,16 @@ CompletionThreads::CompletionThreads(const std::string& name, int threads, grpc:
 
 CompletionThreads::~CompletionThreads() { queue_.Shutdown(); }
 
-void CompletionThreads::large_answer_began() {
-  large_answer_grew();
+std::shared_ptr<void> CompletionThreads::large_answer() {
+  large_answer_moved();
   large_answers_.fetch_add(1, std::memory_order_relaxed);
+  return {&large_answers_, [](std::atomic<int>* count) { count->fetch_sub(1, std::memory_order_relaxed); }};
 }
 
-void CompletionThreads::large_answer_grew() {
+void CompletionThreads::large_answer_moved() {
   const Time now = std::chrono::steady_clock::now();
   MutexLock lock(mu_);
-  grew_ = now;
+  moved_ = now;
 }
 
 void CompletionThreads::run() {
@@ -124,7 +126,7 @@ bool CompletionThreads::look(void*& found, bool& ok) {
   {
     MutexLock lock(mu_);
     if (now < rest_until_) return false;
-    end = grew_ + kPatience;
+    end = moved_ + kPatience;
   }
   while (now < end && large_answers_.load(std::memory_order_relaxed) > 0) {
     // It reads from the connections, too.

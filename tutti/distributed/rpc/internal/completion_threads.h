@@ -6,6 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "tutti/core/mutex.h"
@@ -52,7 +53,7 @@ class CompletionTag {
 // brief works do not make the place be given away.
 //
 // Who sends a large answer spends as much on waking its reader, for every 64 KB, as on the bytes. So while such an answer
-// comes in the thread at the queue does not sleep, unless nothing comes for a while or somebody else wants its core.
+// crosses, the threads at both queues do not sleep, unless nothing happens for a while or somebody else wants the core.
 class CompletionThreads {
  public:
   // `queue` must outlive it. REQUIRES: threads >= 1.
@@ -61,10 +62,11 @@ class CompletionThreads {
   // Shuts the queue down, empties it and joins. REQUIRES: nothing starts an operation on the queue any more.
   ~CompletionThreads();
 
-  // A large answer comes in from now on; a piece of it has come; it has ended. Each end follows a beginning.
-  void large_answer_began() TUTTI_EXCLUDES(mu_);
-  void large_answer_grew() TUTTI_EXCLUDES(mu_);
-  void large_answer_ended() { large_answers_.fetch_sub(1, std::memory_order_relaxed); }
+  // A large answer comes or goes from now on, until the last holder of what this gives lets go of it, which is before
+  // this goes.
+  std::shared_ptr<void> large_answer() TUTTI_EXCLUDES(mu_);
+  // A piece of one has come, or was asked for.
+  void large_answer_moved() TUTTI_EXCLUDES(mu_);
 
  private:
   using Time = std::chrono::steady_clock::time_point;
@@ -101,7 +103,7 @@ class CompletionThreads {
   bool watched_ TUTTI_GUARDED_BY(mu_) = false;     // one of those looks at the leader
   int lates_ TUTTI_GUARDED_BY(mu_) = 0;            // works in a row that waited for the one before
   Time crowded_until_ TUTTI_GUARDED_BY(mu_){};     // the place is given away before each work
-  Time grew_ TUTTI_GUARDED_BY(mu_){};              // when the last piece of a large answer came
+  Time moved_ TUTTI_GUARDED_BY(mu_){};             // when a large answer did last
   Time rest_until_ TUTTI_GUARDED_BY(mu_){};        // nobody looks awake: the core is wanted by others
 
   ThreadPool threads_;  // last: joined before the spare ones

@@ -176,6 +176,7 @@ void ServerCall::handle() {
   request_.Clear();
   if (context_.method() == kPartMethod) {
     server_.begin_part(self);
+    server_.threads_.large_answer_moved();
     const Result<Payload> part = server_.kept_.take(request, task_, std::chrono::steady_clock::now());
     answer(part.status(), part.ok() ? *part : Payload());
     return;
@@ -197,7 +198,8 @@ void ServerCall::handle() {
 void ServerCall::answer(const Status& status, const Payload& payload) {
   answered_.store(true);
   if (status.ok() && payload.size() >= kPartsFrom && !metadata(context_, kPartsKey).empty()) {
-    kept_as_ = server_.kept_.keep(payload, task_, peer_, std::chrono::steady_clock::now());
+    kept_as_ = server_.kept_.keep(payload, task_, peer_, std::chrono::steady_clock::now(),
+                                  server_.threads_.large_answer());
     if (!kept_as_.empty()) {
       context_.AddTrailingMetadata(kPartsKey, kept_as_);
       return send(outline_of(payload));
@@ -240,10 +242,11 @@ void ServerCall::tell_gone() {
                    ", no longer waits for it or has gone"));
 }
 
-ServerCalls::ServerCalls(const GrpcServerOptions& options, CallHandler& handler)
+ServerCalls::ServerCalls(const GrpcServerOptions& options, CallHandler& handler, CompletionThreads& threads)
     : options_(options),
       encrypted_(encrypted(options.security)),
       handler_(handler),
+      threads_(threads),
       token_(options.security.join_token.empty()
                  ? nullptr
                  : std::make_unique<TokenVerifier>(options.security.join_token, encrypted_)),

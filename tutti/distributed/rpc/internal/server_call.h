@@ -19,6 +19,7 @@
 
 namespace tutti::rpc_internal {
 
+class CompletionThreads;
 class ServerCall;
 
 // What the calls of one server share, and the list of them. Thread-safe.
@@ -32,8 +33,8 @@ class ServerCall;
 //   5. the caller may shut the queue down.
 class ServerCalls {
  public:
-  // `handler` must outlive it.
-  ServerCalls(const GrpcServerOptions& options, CallHandler& handler);
+  // `handler` and `threads`, which wait on the queue, must outlive it, or at least wait_gone().
+  ServerCalls(const GrpcServerOptions& options, CallHandler& handler, CompletionThreads& threads);
 
   grpc::AsyncGenericService& service() { return service_; }
   // Waits for calls. REQUIRES: the server that has `service()` and `queue` was started; `queue` outlives the calls.
@@ -61,6 +62,7 @@ class ServerCalls {
   const GrpcServerOptions options_;
   const bool encrypted_;
   CallHandler& handler_;
+  CompletionThreads& threads_;
   grpc::AsyncGenericService service_;
   grpc::ServerCompletionQueue* queue_ = nullptr;  // constant after listen()
   const std::unique_ptr<TokenVerifier> token_;    // null: none is wanted
