@@ -32,6 +32,7 @@ TEST_F(DataDirectoriesTest, WhatLiesInsideWorks) {
   EXPECT_EQ(*read_file(*files_, inside("a")), "in");
   EXPECT_EQ(*read_file(*files_, inside("sub/../a")), "in");
   EXPECT_TRUE(write_file(*files_, inside("sub/new"), "x").ok());
+  EXPECT_TRUE(files_->open_for_large_write(inside("sub/new")).ok());
   EXPECT_TRUE(files_->make_directories(inside("deep/er")).ok());
   EXPECT_EQ(*files_->list(inside("sub")), std::vector<std::string>{"new"});
   EXPECT_TRUE(files_->rename(inside("sub/new"), inside("moved")).ok());
@@ -47,6 +48,7 @@ TEST_F(DataDirectoriesTest, WhatLiesOutsideIsDenied) {
   expect_denied(files_->open_for_read(inside("../secret")).status());
   expect_denied(files_->open_for_read(inside("sub/../../secret")).status());
   expect_denied(files_->open_for_write(root_.file("new")).status());
+  expect_denied(files_->open_for_large_write(root_.file("new")).status());
   expect_denied(files_->open_for_append(secret).status());
   expect_denied(files_->info(secret).status());
   expect_denied(files_->list(root_.path()).status());

@@ -27,6 +27,41 @@ class Bundles : public ::testing::Test {
   FileSystem& fs_ = local_file_system();
 };
 
+// Remembers how it was asked.
+class Asked : public FaultyFileSystem {
+ public:
+  Asked()
+      : FaultyFileSystem(local_file_system(), [this](FileOp op, const std::string&) {
+          if (op == FileOp::kSyncDirectory) ++directory_syncs;
+          return Status();
+        }) {}
+  Result<std::unique_ptr<WritableFile>> open_for_large_write(const std::string& path) override {
+    large.push_back(path);
+    return open_for_write(path);
+  }
+
+  int directory_syncs = 0;
+  std::vector<std::string> large;
+};
+
+TEST_F(Bundles, OnlySyncedElementsAreALargeFile) {
+  for (const bool sync : {true, false}) {
+    Asked files;
+    const auto out = BundleWriter::create(files, prefix_, {.sync = sync}).value_or_throw();
+    ASSERT_OK(out->add("v", Tensor::vector<float>({1, 2})));
+    ASSERT_OK(out->finish());
+    ASSERT_EQ(files.large.size(), sync ? 1u : 0u);
+    for (const std::string& path : files.large) EXPECT_TRUE(path.starts_with(prefix_ + ".data-00000-of-00001")) << path;
+  }
+}
+
+TEST_F(Bundles, TheirDirectoryIsSyncedOnce) {
+  Asked files;
+  const auto out = BundleWriter::create(files, prefix_).value_or_throw();
+  ASSERT_OK(out->finish());
+  EXPECT_EQ(files.directory_syncs, 1);
+}
+
 // Bytes worked out by hand from the format.
 TEST_F(Bundles, Bytes) {
   auto out = writer();

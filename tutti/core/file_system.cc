@@ -23,7 +23,8 @@ namespace {
 // What append() gathers before it calls the system. Larger saves calls for small records; larger pieces
 // than this go past it.
 constexpr std::size_t kWriteBufferBytes = 64 << 10;
-// Past the cache the system takes whole blocks, from aligned memory; the more at a time, the less often it is waited for.
+// Past the cache the system takes whole blocks, from aligned memory; the more at a time, the less often it is waited
+// for.
 constexpr std::size_t kBlockBytes = 4096;
 constexpr std::size_t kLargeWriteBufferBytes = 1 << 20;
 
@@ -137,7 +138,8 @@ class LocalWritableFile : public WritableFile {
         file_(std::move(file)),
         uncached_(uncached),
         capacity_(uncached ? kLargeWriteBufferBytes : kWriteBufferBytes),
-        memory_(uncached ? message_allocator().allocate(capacity_ + kBlockBytes) : heap_allocator().allocate(capacity_)) {
+        memory_(uncached ? message_allocator().allocate(capacity_ + kBlockBytes)
+                         : heap_allocator().allocate(capacity_)) {
     TUTTI_CHECK(memory_ != nullptr, "no memory for ", capacity_, " bytes");
     void* aligned = memory_->data();
     std::size_t space = memory_->bytes();

@@ -50,8 +50,8 @@ class FileSystem {
   virtual Result<std::unique_ptr<RandomAccessFile>> open_for_read(const std::string& path) = 0;
   // Creates or truncates.
   virtual Result<std::unique_ptr<WritableFile>> open_for_write(const std::string& path) = 0;
-  // The same for a file that is large, synced, and not read again soon: past the system's cache, where it would cost twice
-  // the time and drive out what is read often, if that can be done there.
+  // The same for a file that is large, synced, and not read again soon: past the system's cache, where it would cost
+  // twice the time and drive out what is read often, if that can be done there.
   virtual Result<std::unique_ptr<WritableFile>> open_for_large_write(const std::string& path) {
     return open_for_write(path);
   }

@@ -50,8 +50,8 @@ BundleWriter::~BundleWriter() {
 }
 
 Status BundleWriter::open() {
-  TUTTI_ASSIGN_OR_RETURN(data_,
-                         options_.sync ? fs_.open_for_large_write(temporary_data_) : fs_.open_for_write(temporary_data_));
+  TUTTI_ASSIGN_OR_RETURN(
+      data_, options_.sync ? fs_.open_for_large_write(temporary_data_) : fs_.open_for_write(temporary_data_));
   return {};
 }
 

@@ -82,9 +82,7 @@ TEST(CompletionThreads, LookAwakeForLargeAnswersOnly) {
 // Its work, said to be brief, ends when told to.
 class Brief final : public CompletionTag {
  public:
-  explicit Brief(grpc::CompletionQueue& queue) {
-    alarm_.Set(&queue, std::chrono::system_clock::now(), as_tag());
-  }
+  explicit Brief(grpc::CompletionQueue& queue) { alarm_.Set(&queue, std::chrono::system_clock::now(), as_tag()); }
   bool wait() { return worked_.get_future().wait_for(kPatience) == std::future_status::ready; }
 
   bool arrived(bool) override { return true; }

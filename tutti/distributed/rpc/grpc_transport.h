@@ -36,8 +36,8 @@ class GrpcServer {
   // Nobody can call it yet, but clients beside it may use its threads.
   explicit GrpcServer(GrpcServerOptions options);
   ~GrpcServer();  // stop(), then joins the threads
-  // Once. `handler` is called until stop() has returned. Errors: kUnknown "could not start gRPC server" when the address
-  // is taken or cannot be bound; kFailedPrecondition when it would be open to a network without security;
+  // Once. `handler` is called until stop() has returned. Errors: kUnknown "could not start gRPC server" when the
+  // address is taken or cannot be bound; kFailedPrecondition when it would be open to a network without security;
   // kInvalidArgument for an address without a port; kUnavailable after stop(); what reading the certificates gave.
   Status open(CallHandler& handler);
   // Both at once.
@@ -60,8 +60,8 @@ class GrpcClient {
  public:
   struct Options {
     SecurityOptions security;
-    // Whose threads complete the calls, so that its handlers must not wait for one; it outlives the client. Null: threads
-    // of its own.
+    // Whose threads complete the calls, so that its handlers must not wait for one; it outlives the client. Null:
+    // threads of its own.
     GrpcServer* server = nullptr;
     int threads = 0;  // of its own; 0: 2
     std::size_t message_bytes = std::size_t{2} << 30;

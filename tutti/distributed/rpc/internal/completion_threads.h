@@ -49,11 +49,12 @@ class CompletionTag {
 // gRPC lets any thread that waits on any queue of a process read from all of its sockets, and then wake the one whose
 // queue it was. So what can share a queue does: a server and the clients beside it.
 //
-// Where cores are few, a thread that joins those who copy takes its core from them or from who is at the other end: there
-// brief works do not make the place be given away.
+// Where cores are few, a thread that joins those who copy takes its core from them or from who is at the other end:
+// there brief works do not make the place be given away.
 //
-// Who sends a large answer spends as much on waking its reader, for every 64 KB, as on the bytes. So while such an answer
-// crosses, the threads at both queues do not sleep, unless nothing happens for a while or somebody else wants the core.
+// Who sends a large answer spends as much on waking its reader, for every 64 KB, as on the bytes. So while such an
+// answer crosses, the threads at both queues do not sleep, unless nothing happens for a while or somebody else wants
+// the core.
 class CompletionThreads {
  public:
   // `queue` must outlive it. REQUIRES: threads >= 1.
@@ -79,8 +80,8 @@ class CompletionThreads {
   bool next(void*& found, bool& ok, bool& waited);
   // Whether there is something, looking for it awake.
   bool look(void*& found, bool& ok) TUTTI_EXCLUDES(mu_);
-  // Whether the caller does the work itself. `late`: it had to wait for the one before. `keeps`: does not give the place
-  // away.
+  // Whether the caller does the work itself. `late`: it had to wait for the one before. `keeps`: does not give the
+  // place away.
   bool begin_work(std::uint64_t place, bool late, bool keeps);
   // Whether the place is still, or again, the caller's.
   bool end_work(std::uint64_t place);

@@ -198,8 +198,8 @@ void ServerCall::handle() {
 void ServerCall::answer(const Status& status, const Payload& payload) {
   answered_.store(true);
   if (status.ok() && payload.size() >= kPartsFrom && !metadata(context_, kPartsKey).empty()) {
-    kept_as_ = server_.kept_.keep(payload, task_, peer_, std::chrono::steady_clock::now(),
-                                  server_.threads_.large_answer());
+    kept_as_ =
+        server_.kept_.keep(payload, task_, peer_, std::chrono::steady_clock::now(), server_.threads_.large_answer());
     if (!kept_as_.empty()) {
       context_.AddTrailingMetadata(kPartsKey, kept_as_);
       return send(outline_of(payload));
