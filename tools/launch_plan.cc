@@ -113,6 +113,7 @@ class Planner {
     for (const char* name : {"TUTTI_THREADS", "OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"}) {
       set_unless_there(task.environment, name, str_cat(threads));
     }
+    if (options_.lease_seconds > 0) set_variable(task.environment, "TUTTI_LEASE", str_cat(options_.lease_seconds));
     set_unless_there(task.environment, "PYTHONUNBUFFERED", "1");  // lines are shown when they are written
   }
 

@@ -19,6 +19,8 @@ struct LaunchOptions {
   bool host_flags = false;
   // That each task computes with; 0: the cores are shared out.
   int threads = 0;
+  // Seconds that a task may be silent before the others take it for dead; 0: as TUTTI_LEASE says, or the default.
+  double lease_seconds = 0;
   std::vector<std::string> command;  // the program and its arguments
 };
 

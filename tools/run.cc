@@ -110,6 +110,12 @@ void add_run_flags(CLI::App& command, RunFlags& flags) {
       .add_option("--threads", launch.threads,
                   "What TUTTI_THREADS tells each task; 0: this machine's cores are shared out")
       ->check(CLI::Range(0, 1024));
+  command
+      .add_option(
+          "--lease", launch.lease_seconds,
+          "Seconds that a task may be silent (stopped, swapped out) before the others take it for dead, told by "
+          "TUTTI_LEASE; 30 when not given")
+      ->check(CLI::Range(0.5, 1e6));
   command.add_option("--grace", flags.grace_seconds, "Seconds between SIGTERM and SIGKILL")
       ->check(CLI::Range(0.0, 86400.0))
       ->capture_default_str();

@@ -44,6 +44,7 @@ struct ServerFlags {
   bool insecure = false;
   bool no_shared_memory = false;
   int idle_limit_seconds = 3600;
+  double lease_seconds = 0;
   int handshake_seconds = 10;
   ServerLimits limits;
   std::string log_level = "info";
@@ -101,6 +102,11 @@ void add_server_flags(CLI::App& command, ServerFlags& flags) {
           "Seconds without a call after which a session of a TensorFlow client is closed, 3600 when not given; 0: "
           "never")
       ->check(CLI::Range(0, 1'000'000'000));
+  command
+      .add_option("--lease", flags.lease_seconds,
+                  "Seconds that another task or a client may be silent before it is taken for dead; else what "
+                  "TUTTI_LEASE says, else 30")
+      ->check(CLI::Range(0.5, 1e6));
   add_limit_flags(command, flags);
   command
       .add_option("--log-level", flags.log_level,
@@ -166,6 +172,9 @@ ServerOptions server_options(const ServerFlags& flags) {
   options.security.insecure = flags.insecure;
   options.data_directories = flags.data_directories;
   options.session_idle_limit = std::chrono::seconds(flags.idle_limit_seconds);
+  options.lease = flags.lease_seconds > 0
+                      ? std::chrono::milliseconds(static_cast<std::int64_t>(1000 * flags.lease_seconds))
+                      : lease_from_env().value_or_throw();
   options.limits = flags.limits;
   options.limits.handshake = std::chrono::seconds(flags.handshake_seconds);
   options.shared_memory = !flags.no_shared_memory;

@@ -35,7 +35,7 @@ class PeerHealthTest : public ::testing::Test {
   }
 
   TimePoint now_ = TimePoint() + 1h;
-  PeerHealth health_;
+  PeerHealth health_{{.suspect = 600ms, .lease = 1s}};
 };
 
 TEST_F(PeerHealthTest, NobodyIsAskedWhomNobodyNeeds) {
@@ -118,10 +118,10 @@ TEST_F(PeerHealthTest, SilenceIsSuspectedThenLostOnce) {
   EXPECT_FALSE(of_kind(later, Kind::kAsk).empty());
 }
 
-TEST_F(PeerHealthTest, ASuspectThatAnswersIsAliveWithoutAWord) {
+TEST_F(PeerHealthTest, ASuspectThatAnswersIsAlive) {
   make_alive();
   (void)pass(700ms);
-  EXPECT_TRUE(health_.heard(kPs, 7, now_).empty());
+  EXPECT_EQ(of_kind(health_.heard(kPs, 7, now_), Kind::kRecovered).size(), 1u);
   EXPECT_EQ(health_.state(kPs), PeerState::kAlive);
   EXPECT_TRUE(of_kind(pass(900ms), Kind::kLost).empty());
 }
@@ -240,20 +240,59 @@ TEST_F(PeerHealthTest, AClosedConnectionAsksAtOnce) {
 
 TEST_F(PeerHealthTest, WhenNobodyListensAnyMoreItIsLostAtOnce) {
   make_alive();
-  const auto events = health_.connection_failed(kPs, ConnectStage::kConnect, unavailable("refused"), now_);
+  const auto events = health_.connection_failed(kPs, ConnectStage::kRefused, unavailable("refused"), now_);
   ASSERT_EQ(events.size(), 1u);
   EXPECT_EQ(events[0].kind, Kind::kLost);
   EXPECT_NE(events[0].cause.message().find("refused"), std::string::npos);
 }
 
-TEST_F(PeerHealthTest, AFailedNameLookupWaitsForTheLease) {
-  make_alive();
-  EXPECT_TRUE(
-      of_kind(health_.connection_failed(kPs, ConnectStage::kNameLookup, unavailable("no name"), now_), Kind::kLost)
-          .empty());
-  const auto lost = of_kind(pass(1s), Kind::kLost);
-  ASSERT_EQ(lost.size(), 1u);
-  EXPECT_NE(lost[0].cause.message().find("no name"), std::string::npos);
+// A stopped process accepts connections and answers nothing; a host that is cut off does not even do that.
+TEST_F(PeerHealthTest, FailuresThatSayNothingOfTheProcessWaitForTheLease) {
+  for (const ConnectStage stage : {ConnectStage::kNameLookup, ConnectStage::kConnect, ConnectStage::kHandshake}) {
+    make_alive();
+    const auto events = health_.connection_failed(kPs, stage, unavailable("no way"), now_);
+    EXPECT_TRUE(of_kind(events, Kind::kLost).empty());
+    EXPECT_TRUE(of_kind(pass(999ms), Kind::kLost).empty());
+    const auto lost = of_kind(pass(1ms), Kind::kLost);
+    ASSERT_EQ(lost.size(), 1u);
+    EXPECT_NE(lost[0].cause.message().find("no way"), std::string::npos);
+  }
+}
+
+TEST_F(PeerHealthTest, ASuspectIsLoggedOnceAndSoIsItsAnswer) {
+  PeerHealth health{{.suspect = 1s, .lease = 30s}};
+  (void)health.watch(kPs, now_);
+  (void)health.heard(kPs, 7, now_);
+  std::vector<PeerEvent> said;
+  const auto pass_to = [&](Duration silence) {
+    const TimePoint end = now_ + silence;
+    while (now_ < end) {
+      now_ += 1ms;
+      for (auto& event : health.tick(now_)) {
+        if (event.kind != Kind::kAsk) said.push_back(std::move(event));
+      }
+    }
+  };
+  pass_to(20s);
+  ASSERT_EQ(said.size(), 1u);
+  EXPECT_EQ(said[0].kind, Kind::kSuspected);
+  EXPECT_EQ(said[0].cause.message(),
+            kPs + " has not answered for 1000 ms: calls to it wait; it is given up after 30000 ms");
+  EXPECT_EQ(health.state(kPs), PeerState::kSuspected);
+
+  health.answered(kPs, 7, now_);  // a call; its next heartbeat says so
+  const auto events = health.heard(kPs, 7, now_);
+  ASSERT_EQ(events.size(), 1u);
+  EXPECT_EQ(events[0].kind, Kind::kRecovered);
+  EXPECT_EQ(events[0].silence, 20s);
+  EXPECT_EQ(health.state(kPs), PeerState::kAlive);
+  EXPECT_TRUE(health.heard(kPs, 7, now_ + 1ms).empty());
+
+  said.clear();
+  pass_to(30s + 1ms);
+  ASSERT_EQ(said.size(), 2u) << "the next silence is reported again, and ends";
+  EXPECT_EQ(said[0].kind, Kind::kSuspected);
+  EXPECT_EQ(said[1].kind, Kind::kLost);
 }
 
 TEST_F(PeerHealthTest, AMissingPeerIsSaidOnceWithTheReason) {
@@ -298,7 +337,7 @@ TEST_F(PeerHealthTest, AnotherReasonIsSaidOnceToo) {
 
 TEST_F(PeerHealthTest, ALostPeerIsSaidToBeMissingWhenItIsWaitedFor) {
   const auto refuse = [&] {
-    return health_.connection_failed(kPs, ConnectStage::kConnect, unavailable("refused"), now_);
+    return health_.connection_failed(kPs, ConnectStage::kRefused, unavailable("refused"), now_);
   };
   make_alive(7);
   (void)refuse();
@@ -306,7 +345,7 @@ TEST_F(PeerHealthTest, ALostPeerIsSaidToBeMissingWhenItIsWaitedFor) {
   EXPECT_TRUE(of_kind(pass(1min), Kind::kMissing).empty()) << "nobody waits";
   const auto missing = of_kind(health_.await(kPs, now_), Kind::kMissing);
   ASSERT_EQ(missing.size(), 1u) << "lost long ago";
-  EXPECT_EQ(missing[0].cause.message(), kPs + ": connection failed: refused");
+  EXPECT_EQ(missing[0].cause.message(), kPs + ": connection refused: refused");
   EXPECT_TRUE(of_kind(health_.await(kPs, now_), Kind::kMissing).empty());
   EXPECT_TRUE(of_kind(pass(1min), Kind::kMissing).empty()) << "once";
   const auto other = health_.connection_failed(kPs, ConnectStage::kNameLookup, unavailable("no name"), now_);
@@ -326,13 +365,13 @@ TEST_F(PeerHealthTest, FailedConnectionsAreTriedLessAndLessOften) {
   (void)health_.watch(kPs, now_);
   std::vector<std::int64_t> gaps;
   TimePoint last = now_;
-  (void)health_.connection_failed(kPs, ConnectStage::kConnect, unavailable("refused"), now_);
+  (void)health_.connection_failed(kPs, ConnectStage::kRefused, unavailable("refused"), now_);
   while (gaps.size() < 8) {
     for (const auto& event : pass(1ms)) {
       if (event.kind != Kind::kAsk) continue;
       gaps.push_back((now_ - last) / 1ms);
       last = now_;
-      (void)health_.connection_failed(kPs, ConnectStage::kConnect, unavailable("refused"), now_);
+      (void)health_.connection_failed(kPs, ConnectStage::kRefused, unavailable("refused"), now_);
     }
   }
   EXPECT_EQ(gaps, (std::vector<std::int64_t>{20, 40, 80, 160, 320, 500, 500, 500}));
@@ -350,7 +389,7 @@ TEST_F(PeerHealthTest, OneThatOnlyCallsIsListenedToButNotAsked) {
 
 TEST_F(PeerHealthTest, TicksComeWhenTheyAreSaidToBeNeeded) {
   // The same history with a tick every millisecond and with ticks only when asked for.
-  PeerHealth lazy;
+  PeerHealth lazy{{.suspect = 600ms, .lease = 1s}};
   TimePoint now = now_;
   make_alive();
   (void)lazy.watch(kPs, now);
@@ -367,6 +406,8 @@ TEST_F(PeerHealthTest, TicksComeWhenTheyAreSaidToBeNeeded) {
 TEST(ConnectStageTest, IsReadFromTheStatus) {
   EXPECT_EQ(connect_stage(unavailable("DNS resolution failed for nowhere:1")), ConnectStage::kNameLookup);
   EXPECT_EQ(connect_stage(unavailable("failed to connect to all addresses")), ConnectStage::kConnect);
+  EXPECT_EQ(connect_stage(unavailable("failed to connect to all addresses; last error: UNKNOWN: Connection refused")),
+            ConnectStage::kRefused);
   EXPECT_EQ(connect_stage(unavailable("Ssl handshake failed: SSL_ERROR_SSL")), ConnectStage::kHandshake);
   EXPECT_EQ(connect_stage(Status(Code::kUnauthenticated, "wrong token")), ConnectStage::kHandshake);
 }

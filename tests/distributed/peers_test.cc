@@ -114,6 +114,7 @@ class PeersTest : public ::testing::Test {
     options.incarnation = 77;
     options.host_id = "host";
     options.token = token;
+    options.health.lease = 1s;
     options.clock = &clock_;
     options.dial = [this](const std::string& address, const std::string& task) {
       dialled_.push_back(address + " " + task);
@@ -176,7 +177,8 @@ TEST_F(PeersTest, ListsTheTasksAndCallsNobody) {
 TEST_F(PeersTest, TheFirstCallSaysHello) {
   start();
   const auto result = call();
-  EXPECT_EQ(dialled_, std::vector<std::string>{"127.0.0.1:2 " + kPs});
+  const std::string dial = "127.0.0.1:2 " + kPs;
+  EXPECT_EQ(dialled_, (std::vector<std::string>{dial, dial})) << "one connection for calls, one for questions";
   EXPECT_EQ(peers_->state(kPs), PeerState::kAlive);
   ASSERT_EQ(peer_.held.size(), 1u);
   peer_.held[0]({}, {});
@@ -232,7 +234,7 @@ TEST_F(PeersTest, ARestartAbortsTheCalls) {
 TEST_F(PeersTest, ACallThatWaitsForTheRestartGoesOn) {
   start();
   call();
-  plain_->failure = unavailable("cannot connect; the call was not sent");
+  plain_->failure = unavailable("connection refused; the call was not sent");
   call();
   ASSERT_EQ(peers_->state(kPs), PeerState::kLost);
   plain_->failure = {};
@@ -295,7 +297,7 @@ TEST_F(PeersTest, CallsOfAWayThatIsReplacedGoOn) {
 TEST_F(PeersTest, ADeadPeerIsLostAtOnceAndFoundAgain) {
   start();
   call();
-  plain_->failure = unavailable("cannot connect; the call was not sent");
+  plain_->failure = unavailable("connection refused; the call was not sent");
   const auto refused = call();
   EXPECT_EQ((*refused)->code(), Code::kUnavailable);
   EXPECT_NE((*refused)->message().find(kPs), std::string::npos);
@@ -311,7 +313,7 @@ TEST_F(PeersTest, ADeadPeerIsLostAtOnceAndFoundAgain) {
 TEST_F(PeersTest, ACallToALostPeerFindsOutThatItIsBack) {
   start();
   call();
-  plain_->failure = unavailable("cannot connect; the call was not sent");
+  plain_->failure = unavailable("connection refused; the call was not sent");
   EXPECT_EQ((*call())->code(), Code::kUnavailable);
   clock_.advance(10s);
   const std::size_t dialled = dialled_.size();
@@ -330,7 +332,7 @@ TEST_F(PeersTest, ACallToALostPeerFindsOutThatItIsBack) {
 TEST_F(PeersTest, ACallThatWaitsForALostPeerIsBoundedAndMayBeCancelled) {
   start();
   call();
-  plain_->failure = unavailable("cannot connect; the call was not sent");
+  plain_->failure = unavailable("connection refused; the call was not sent");
   EXPECT_EQ((*call())->code(), Code::kUnavailable);
   plain_->failure = {};
   plain_->silent = true;  // it takes connections, and says nothing
@@ -363,7 +365,7 @@ TEST_F(PeersTest, AMissingPeerIsSaidOnce) {
 TEST_F(PeersTest, ALostPeerThatIsWaitedForIsSaidToBeMissingOnce) {
   start();
   call();
-  plain_->failure = unavailable("cannot connect; the call was not sent");
+  plain_->failure = unavailable("connection refused; the call was not sent");
   call();
   ASSERT_EQ(peers_->state(kPs), PeerState::kLost);
   clock_.advance(1min);
@@ -374,14 +376,14 @@ TEST_F(PeersTest, ALostPeerThatIsWaitedForIsSaidToBeMissingOnce) {
     clock_.advance(1min);
   }
   EXPECT_EQ(lines_, std::vector<std::string>{"still missing: " + kPs +
-                                             ": connection failed: cannot connect; the call was not sent"});
+                                             ": connection refused: connection refused; the call was not sent"});
 }
 
 // As a session that ends tells the tasks that are gone, in case that they come back.
 TEST_F(PeersTest, ALostPeerThatIsOnlyToldIsNotMissed) {
   start();
   call();
-  plain_->failure = unavailable("cannot connect; the call was not sent");
+  plain_->failure = unavailable("connection refused; the call was not sent");
   call();
   lines_.clear();
   const auto worker = peers_->worker(kPs).value_or_throw();
@@ -452,7 +454,7 @@ TEST_F(PeersTest, ALateCallOfADeadIncarnationChangesNothing) {
 TEST_F(PeersTest, OneThatCallsUsIsCalledOverANewConnection) {
   start();
   call();
-  plain_->failure = unavailable("cannot connect; the call was not sent");
+  plain_->failure = unavailable("connection refused; the call was not sent");
   EXPECT_EQ((*call())->code(), Code::kUnavailable);
   plain_->failure = {};
   peer_.restart(2);
@@ -460,7 +462,7 @@ TEST_F(PeersTest, OneThatCallsUsIsCalledOverANewConnection) {
   peers_->heard(kPs, 2);
   peer_.held.clear();
   EXPECT_FALSE(call()->has_value());
-  EXPECT_EQ(dialled_.size(), dialled + 1) << "the old one pauses before it tries again";
+  EXPECT_EQ(dialled_.size(), dialled + 2) << "the old ones pause before they try again";
   EXPECT_EQ(peer_.held.size(), 1u);
 }
 
@@ -599,7 +601,7 @@ TEST_F(PeersTest, AddressesMayComeLate) {
             Code::kInvalidArgument);
   EXPECT_TRUE(peers_->set_addresses({{kOwn, "a:1"}, {kPs, "b:1"}}).ok());
   call();
-  EXPECT_EQ(dialled_, std::vector<std::string>{"b:1 " + kPs});
+  EXPECT_EQ(dialled_, (std::vector<std::string>{"b:1 " + kPs, "b:1 " + kPs}));
   EXPECT_EQ(peers_->set_addresses({{kOwn, "a:1"}, {kPs, "c:1"}}).code(), Code::kFailedPrecondition);
 }
 

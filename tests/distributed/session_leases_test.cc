@@ -10,7 +10,7 @@ using Names = std::vector<std::string>;
 class SessionLeasesTest : public ::testing::Test {
  protected:
   TimePoint now_ = TimePoint() + 1h;
-  SessionLeases leases_;
+  SessionLeases leases_{{.renew = 10s}};
 };
 
 TEST_F(SessionLeasesTest, AHeldCallKeepsTheSession) {
@@ -56,7 +56,17 @@ TEST_F(SessionLeasesTest, ASecondCallOutlivesTheFirst) {
   leases_.broken("a", now_);
   EXPECT_TRUE(leases_.tick(now_ + 1min).empty());
   leases_.broken("a", now_ + 1min);
-  EXPECT_EQ(leases_.tick(now_ + 2min), Names{"a"});
+  EXPECT_EQ(leases_.tick(now_ + 1min + 1s), Names{"a"});
+}
+
+TEST_F(SessionLeasesTest, AMasterThatSleptDoesNotBlameItsClients) {
+  leases_.created("a", now_);
+  leases_.created("b", now_ + 3s);
+  EXPECT_TRUE(leases_.tick(now_ + 40s).empty()) << "stopped, and continued";
+  EXPECT_EQ(*leases_.next_tick(), now_ + 41s);
+  leases_.held("b");  // its renewal was waiting
+  EXPECT_EQ(leases_.tick(now_ + 41s), Names{"a"}) << "real silence counts again";
+  EXPECT_EQ(leases_.size(), 1u);
 }
 
 TEST_F(SessionLeasesTest, WhatEndedOtherwiseIsForgotten) {

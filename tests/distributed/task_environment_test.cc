@@ -35,10 +35,28 @@ TEST(TaskEnvironment, Threads) {
   }
 }
 
+TEST(TaskEnvironment, Lease) {
+  using std::chrono::milliseconds;
+  for (const auto& [text, lease] : {std::pair<const char*, milliseconds>{nullptr, kDefaultLease},
+                                    {"", kDefaultLease},
+                                    {"0.5", milliseconds(500)},
+                                    {"7", milliseconds(7000)},
+                                    {"1.2345", milliseconds(1235)}}) {
+    const Setting setting("TUTTI_LEASE", text);
+    EXPECT_EQ(lease_from_env().value_or_throw(), lease) << (text == nullptr ? "not set" : text);
+  }
+  for (const char* text : {"0", "0.4", "-3", "nan", "inf", "2000000", "five", "5s", "5 "}) {
+    const Setting setting("TUTTI_LEASE", text);
+    EXPECT_EQ(lease_from_env().status().code(), Code::kInvalidArgument) << text;
+    EXPECT_NE(lease_from_env().status().message().find(text), std::string::npos);
+  }
+}
+
 TEST(TaskEnvironment, ATaskOfACluster) {
   const Setting config(
       "TF_CONFIG", R"({"cluster": {"ps": ["a:1"], "worker": ["b:1", "c:1"]}, "task": {"type": "worker", "index": 1}})");
   const Setting threads("TUTTI_THREADS", "2");
+  const Setting lease("TUTTI_LEASE", "3");
   const std::optional<ServerOptions> options = server_options_from_env().value_or_throw();
   ASSERT_TRUE(options);
   EXPECT_EQ(options->cluster, ClusterSpec({{"ps", {"a:1"}}, {"worker", {"b:1", "c:1"}}}));
@@ -46,6 +64,7 @@ TEST(TaskEnvironment, ATaskOfACluster) {
   EXPECT_EQ(options->task, 1);
   EXPECT_EQ(options->runtime.intra_op_threads, 2);
   EXPECT_EQ(options->runtime.inter_op_threads, 2);
+  EXPECT_EQ(options->lease, std::chrono::seconds(3));
 }
 
 TEST(TaskEnvironment, NoCluster) {

@@ -45,6 +45,7 @@ class TaskServiceTest : public ::testing::Test {
     };
     options.certificates = certificates_;
     if (certificates_) options.shm_ticket = [](const std::string& task) { return "ticket of " + task; };
+    options.leases.renew = 10s;
     options.leased = [this](const std::string& session, bool held) { leased_[session] += held ? 1 : -1; };
     options.abandon = [this](const std::string& session) { abandoned_.push_back(session); };
     options.log = [this](const std::string& line) { lines_.push_back(line); };

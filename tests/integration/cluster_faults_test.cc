@@ -153,7 +153,9 @@ class Client {
     enter(Phase::kBeforeConnect);
     enter(Phase::kConnect);
     const Status connected = calls.make("connect", [&] {
-      auto made = connect(target_, training.graph, within(deadline_));
+      ConnectOptions options = within(deadline_);
+      options.lease = 1s;
+      auto made = connect(target_, training.graph, options);
       if (!made.ok()) return made.status();
       session = *std::move(made);
       return Status();
@@ -224,7 +226,7 @@ struct Worst {
 
 class FaultsTest : public ::testing::Test {
  protected:
-  FaultsTest() : cluster_(1, 2, {"--threads=2"}) {}
+  FaultsTest() : cluster_(1, 2, {"--threads=2", "--lease=1"}) {}
 
   void start() {
     cluster_.start_all();

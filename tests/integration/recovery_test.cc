@@ -5,17 +5,15 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <map>
+#include <memory>
 #include <random>
-#include <regex>
 #include <set>
-#include <sstream>
 #include <thread>
 
 #include "tests/core/temp_directory.h"
 #include "tests/integration/process_cluster.h"
+#include "tests/integration/training_job.h"
 #include "tutti/core/strings.h"
 #include "tutti/io/checkpoint_state.h"
 #include "tutti/train/checkpoint_reader.h"
@@ -25,103 +23,38 @@ namespace tutti::recovery_test {
 constexpr std::chrono::seconds kLimit(180);
 constexpr int kWorkers = 2;
 
-std::string contents(const std::filesystem::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
-
-// What one line of the job's output says.
-struct Report {
-  int worker = -1;
-  std::int64_t step = -1;
-  bool begins = false;  // a session, at that step
-  double loss = 0;
-};
-
-std::optional<Report> parse(const std::string& line) {
-  static const std::regex kTrained(R"(\[worker (\d+)\] Train step (\d+), loss: ([0-9.a-z-]+))");
-  static const std::regex kBegins(R"(\[worker (\d+)\] Session begins at step (\d+))");
-  std::smatch match;
-  if (std::regex_match(line, match, kTrained)) {
-    return Report{.worker = std::stoi(match[1]), .step = std::stoll(match[2]), .loss = std::stod(match[3])};
-  }
-  if (std::regex_match(line, match, kBegins)) {
-    return Report{.worker = std::stoi(match[1]), .step = std::stoll(match[2]), .begins = true};
-  }
-  return std::nullopt;
-}
-
-// The job, whose processes are known by a variable in their environment.
-class Job {
+// Two ps and two workers that save every 25 steps and are started again however often they are killed.
+class Job : public TrainingJob {
  public:
-  explicit Job(const std::vector<std::string>& flags)
-      : mark_("TUTTI_RECOVERY_TEST=" + directory_.path()), process_(command(flags), {"TF_CONFIG", mark_}) {}
+  explicit Job(const std::vector<std::string>& flags) : Job(std::make_unique<TempDirectory>(), flags) {}
 
   // Reads all of the newest checkpoint. The step that it says it is of; -1 when there is none.
   std::int64_t last_save() const {
     while (true) {
       const std::optional<std::string> newest =
-          latest_checkpoint(local_file_system(), directory_.path()).value_or_throw();
+          latest_checkpoint(local_file_system(), directory_->path()).value_or_throw();
       if (!newest) return -1;
       const Status whole = read_all(*newest);
       if (whole.ok()) return std::stoll(newest->substr(newest->rfind('-') + 1));
       // A job that goes on deletes old ones: then there is a newer one by now.
-      if (latest_checkpoint(local_file_system(), directory_.path()).value_or_throw() != newest) continue;
+      if (latest_checkpoint(local_file_system(), directory_->path()).value_or_throw() != newest) continue;
       ADD_FAILURE() << "`checkpoint` names " << *newest << ": " << whole.to_string();
       return -1;
     }
   }
-  // The last step that a worker has told of; 0 before.
-  std::int64_t last_step(int worker) const {
-    const auto found = last_steps_.find(worker);
-    return found == last_steps_.end() ? 0 : found->second;
-  }
-
-  // Kills the processes of these tasks, "worker 0" and so on.
-  void kill_tasks(const std::set<std::string>& tasks) {
-    int killed = 0;
-    std::error_code error;
-    for (const auto& entry : std::filesystem::directory_iterator("/proc", error)) {
-      const std::string name = entry.path().filename();
-      if (name.find_first_not_of("0123456789") != name.npos) continue;
-      const std::string environment = contents(entry.path() / "environ");
-      if (environment.find(mark_ + '\0') == environment.npos) continue;
-      static const std::regex kTask(R"re("type": "([a-z]+)", "index": (\d+))re");
-      std::smatch match;
-      if (!std::regex_search(environment, match, kTask) ||
-          !tasks.contains(str_cat(match[1].str(), " ", match[2].str())))
-        continue;
-      ++killed;
-      kill(std::stoi(name), SIGKILL);
-    }
-    EXPECT_EQ(killed, static_cast<int>(tasks.size())) << "not all tasks were there to be killed";
-  }
-
-  // The next line that tells of a step; nothing when the job ended or was silent for too long.
-  std::optional<Report> next() {
-    while (true) {
-      const std::string line = process_.wait_for_line("", kLimit);
-      if (line.empty()) return std::nullopt;
-      if (const auto report = parse(line)) {
-        if (!report->begins) losses_.push_back(report->loss);
-        last_steps_[report->worker] = report->step;
-        return report;
-      }
-    }
-  }
-  bool wait_for_line(const std::string& text) { return !process_.wait_for_line(text, kLimit).empty(); }
-
-  double mean_loss(bool first) const {
-    const std::size_t count = std::min<std::size_t>(losses_.size(), 10);
-    double sum = 0;
-    for (std::size_t i = 0; i < count; ++i) sum += losses_[first ? i : losses_.size() - 1 - i];
-    return sum / static_cast<double>(count);
-  }
-  ChildProcess& process() { return process_; }
 
  private:
+  Job(std::unique_ptr<TempDirectory> directory, const std::vector<std::string>& flags)
+      : TrainingJob({"--ps", "2", "--workers", std::to_string(kWorkers), "--restarts", "1000"},
+                    program_flags(directory->path(), flags)),
+        directory_(std::move(directory)) {}
+
+  static std::vector<std::string> program_flags(const std::string& directory, const std::vector<std::string>& flags) {
+    std::vector<std::string> all = {"--checkpoint_dir=" + directory, "--save_steps=25", "--log_steps=5",
+                                    "--train_steps=100000000", "--digits=2000"};
+    all.insert(all.end(), flags.begin(), flags.end());
+    return all;
+  }
   // Every variable, and that its steps are those of its name or later: others may have trained meanwhile.
   static Status read_all(const std::string& path) {
     try {
@@ -135,19 +68,8 @@ class Job {
       return error.status();
     }
   }
-  std::vector<std::string> command(const std::vector<std::string>& flags) const {
-    std::vector<std::string> all = {"--ps", "2", "--workers", std::to_string(kWorkers), "--restarts", "1000"};
-    all.insert(all.end(), {TUTTI_DISTRIBUTED_MNIST, "--checkpoint_dir=" + directory_.path(), "--save_steps=25",
-                           "--log_steps=5", "--train_steps=100000000", "--digits=2000"});
-    all.insert(all.end(), flags.begin(), flags.end());
-    return tutti_command("run", all);
-  }
 
-  TempDirectory directory_;
-  const std::string mark_;
-  ChildProcess process_;
-  std::vector<double> losses_;
-  std::map<int, std::int64_t> last_steps_;
+  const std::unique_ptr<TempDirectory> directory_;
 };
 
 const std::vector<std::set<std::string>> kVictims = {
@@ -161,7 +83,7 @@ class Floors {
   Floors(const Job& job, std::int64_t saved) : saved_(saved) {
     for (int worker = 0; worker < kWorkers; ++worker) floors_[worker] = std::min(saved, job.last_step(worker));
   }
-  ::testing::AssertionResult check(const Report& report) {
+  ::testing::AssertionResult check(const JobReport& report) {
     if (report.begins) floors_[report.worker] = saved_;
     if (report.step >= floors_[report.worker]) return ::testing::AssertionSuccess();
     return ::testing::AssertionFailure() << "worker " << report.worker << (report.begins ? " begins" : " is")
@@ -175,7 +97,7 @@ class Floors {
 
 // Reads until `worker` has trained at a step beyond `step`.
 ::testing::AssertionResult goes_on(Job& job, int worker, std::int64_t step, Floors& floors) {
-  while (const auto report = job.next()) {
+  while (const auto report = job.next(kLimit)) {
     if (const auto fine = floors.check(*report); !fine) return fine;
     if (!report->begins && report->worker == worker && report->step > step) return ::testing::AssertionSuccess();
   }
@@ -186,7 +108,7 @@ class Floors {
 // Reads until `survivor` has trained on for some steps, which is to be before `victim` is back.
 ::testing::AssertionResult goes_on_alone(Job& job, int survivor, int victim, Floors& floors) {
   std::optional<std::int64_t> first;
-  while (const auto report = job.next()) {
+  while (const auto report = job.next(kLimit)) {
     if (const auto fine = floors.check(*report); !fine) return fine;
     if (report->begins && report->worker == victim) {
       return ::testing::AssertionFailure()
@@ -203,8 +125,9 @@ class Floors {
 void kill_and_recover(Job& job, const std::set<std::string>& victims, bool asynchronous) {
   const std::int64_t saved = job.last_save();
   Floors floors(job, saved);
-  job.kill_tasks(victims);
-  for (std::size_t i = 0; i < victims.size(); ++i) ASSERT_TRUE(job.wait_for_line("ended with signal 9 (Killed)"));
+  job.signal_tasks(victims, SIGKILL);
+  for (std::size_t i = 0; i < victims.size(); ++i)
+    ASSERT_TRUE(job.wait_for_line("ended with signal 9 (Killed)", kLimit));
   EXPECT_GE(job.last_save(), saved);
   // Nobody needs another worker, not even the chief.
   for (int victim = 0; victim < kWorkers && asynchronous; ++victim) {

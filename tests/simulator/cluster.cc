@@ -17,6 +17,9 @@ namespace {
 // What every task of the cluster proves to know.
 const std::string kToken = "open sesame";
 
+// Short beside a schedule, so that cut links and silent tasks come to its end.
+constexpr std::chrono::seconds kLease(1);
+
 std::string device_of(const std::string& task) { return task + "/device:CPU:0"; }
 
 // Calls to workers and masters with one mistake in them.
@@ -122,6 +125,7 @@ class SimTask {
     options.task = name_;
     options.incarnation = incarnation_;
     options.token = kToken;
+    options.health.lease = kLease;
     if (cluster_.planted() == Planted::kPeersDoubted) options.health.lease = options.health.heartbeat / 2;
     options.clock = &cluster_.clock();
     options.dial = [this](const std::string& address, const std::string&) {
@@ -191,6 +195,7 @@ SimClient::SimClient(Cluster& cluster, const std::string& name, const std::strin
   PeersOptions options;
   options.addresses = {{task, task}};
   options.token = kToken;
+  options.health.lease = kLease;
   options.clock = &cluster.clock();
   options.dial = [&cluster, name](const std::string& address, const std::string&) {
     return cluster.network().channel(name, address);

@@ -80,6 +80,15 @@ TEST(LaunchPlan, WhatTheUserSetStays) {
   EXPECT_TRUE(TaskConfig::from_json(variable(tasks[0], "TF_CONFIG")).ok());
 }
 
+TEST(LaunchPlan, TasksAreToldTheLease) {
+  LaunchPlace place = kPlace;
+  place.environment.push_back("TUTTI_LEASE=9");
+  LaunchOptions wanted = options(0, 1);
+  EXPECT_EQ(variable(plan(wanted, place)[0], "TUTTI_LEASE"), "9");
+  wanted.lease_seconds = 2.5;
+  EXPECT_EQ(variable(plan(wanted, place)[0], "TUTTI_LEASE"), "2.5");
+}
+
 TEST(LaunchPlan, TheSeedsFlags) {
   LaunchOptions wanted = options(1, 2);
   wanted.host_flags = true;

@@ -20,10 +20,12 @@ namespace {
 class Client {
  public:
   Client(const std::string& target, const std::string& address, const ConnectOptions& options)
-      : grpc_(std::make_unique<GrpcClient>(GrpcClient::Options{.security = options.security})) {
+      : grpc_(std::make_unique<GrpcClient>(
+            GrpcClient::Options{.security = options.security, .keepalive_timeout = keepalive_timeout(options.lease)})) {
     PeersOptions peers;
     peers.addresses = {{target, address}};
     peers.token = options.security.join_token;
+    peers.health.lease = options.lease;
     peers.clock = clock_.get();
     peers.dial = [this](const std::string& to, const std::string&) { return grpc_->channel(to); };
     if (options.shared_memory) make_shared_memory(options.security.join_token, peers);
@@ -115,6 +117,17 @@ CallOptions call_options(const ConnectOptions& options, Clock& clock) {
 
 }  // namespace
 
+Status check_lease(std::chrono::milliseconds lease) {
+  if (lease >= kShortestLease) return {};
+  return invalid_argument("a lease of ", lease.count(),
+                          " ms is too short: a task would be given up between heartbeats (", kShortestLease.count(),
+                          " ms at least)");
+}
+
+std::chrono::milliseconds keepalive_timeout(std::chrono::milliseconds lease) {
+  return lease + std::chrono::seconds(10);
+}
+
 RemoteSessionOptions remote_session_options(const std::string& target, const ConnectOptions& options, Clock* clock) {
   RemoteSessionOptions remote;
   remote.config.device_filters = options.device_filters;
@@ -132,6 +145,7 @@ RemoteSessionOptions remote_session_options(const std::string& target, const Con
 
 Result<std::unique_ptr<Session>> connect(const std::string& target, Graph& graph, const ConnectOptions& options) {
   TUTTI_ASSIGN_OR_RETURN(const std::string address, target_address(target));
+  TUTTI_RETURN_IF_ERROR(check_lease(options.lease));
   auto client = std::make_unique<Client>(target, address, options);
   auto master = make_leased_master(make_remote_master(client->channel()), client->channel(), client->clock());
   RemoteSessionOptions remote = remote_session_options(target, options, &client->clock());
@@ -143,6 +157,7 @@ Result<std::unique_ptr<Session>> connect(const std::string& target, Graph& graph
 
 Status reset(const std::string& target, const std::vector<std::string>& containers, const ConnectOptions& options) {
   TUTTI_ASSIGN_OR_RETURN(const std::string address, target_address(target));
+  TUTTI_RETURN_IF_ERROR(check_lease(options.lease));
   Client client(target, address, options);
   const auto master = make_remote_master(client.channel());
   const auto ended = std::make_shared<std::promise<Status>>();

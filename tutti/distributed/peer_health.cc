@@ -17,6 +17,8 @@ std::string_view stage_name(ConnectStage stage) {
   switch (stage) {
     case ConnectStage::kNameLookup:
       return "name lookup failed";
+    case ConnectStage::kRefused:
+      return "connection refused";
     case ConnectStage::kConnect:
       return "connection failed";
     case ConnectStage::kHandshake:
@@ -48,6 +50,12 @@ std::string_view peer_state_name(PeerState state) {
   }
   return "lost";
 }
+
+PeerHealth::PeerHealth(PeerHealthOptions options)
+    : options_([&options] {
+        options.suspect = std::min(options.suspect, options.lease);
+        return options;
+      }()) {}
 
 Duration PeerHealth::next_retry(const Peer& peer) const {
   if (peer.retry == Duration(0)) return options_.first_retry;
@@ -119,6 +127,7 @@ PeerHealth::Events PeerHealth::believe(const std::string& task, std::uint64_t in
   const PeerState before = peer.state;
   peer.state = PeerState::kAlive;
   peer.heard = now;
+  const std::optional<TimePoint> silent_since = std::exchange(peer.silent_since, std::nullopt);
   peer.retry = Duration(0);
   peer.failure.reset();
   peer.failed_at.reset();
@@ -127,7 +136,11 @@ PeerHealth::Events PeerHealth::believe(const std::string& task, std::uint64_t in
   if (peer.watched) peer.next_ask = now + options_.heartbeat;
   const bool first_answer = answered && !std::exchange(peer.answered, true);
   if (peer.incarnation == incarnation) {
-    if (before == PeerState::kLost || first_answer) events.push_back({Kind::kAlive, task, incarnation, {}});
+    if (before == PeerState::kLost || first_answer) {
+      events.push_back({Kind::kAlive, task, incarnation, {}});
+    } else if (silent_since) {
+      events.push_back({Kind::kRecovered, task, incarnation, {}, now - *silent_since});
+    }
     return events;
   }
   const std::uint64_t old = std::exchange(peer.incarnation, incarnation);
@@ -156,6 +169,7 @@ void PeerHealth::answered(const std::string& task, std::uint64_t incarnation, Ti
 
 void PeerHealth::lose(const std::string& task, Peer& peer, const Status& cause, TimePoint now, Events& events) {
   peer.state = PeerState::kLost;
+  peer.silent_since.reset();
   peer.asked_for = now;
   peer.retry = next_retry(peer);
   peer.next_ask.reset();
@@ -171,8 +185,8 @@ PeerHealth::Events PeerHealth::connection_failed(const std::string& task, Connec
   peer.failed_at = stage;
   peer.failure = unavailable(task, ": ", stage_name(stage), ": ", printable(reason.message(), 300));
   const bool was_there = peer.state == PeerState::kAlive || peer.state == PeerState::kSuspected;
-  // It answered before and nobody listens there now: no lease needs to run out to know.
-  if (was_there && stage == ConnectStage::kConnect) {
+  // It answered before and no process listens there now. Only silence has to wait for the lease.
+  if (was_there && stage == ConnectStage::kRefused) {
     lose(task, peer, unavailable(task, " is gone: ", printable(reason.message(), 300)), now, events);
     return events;
   }
@@ -202,7 +216,15 @@ void PeerHealth::tick_peer(const std::string& task, Peer& peer, TimePoint now, E
     lose(task, peer, cause, now, events);
     return;
   }
-  if (peer.state == PeerState::kAlive && now >= peer.heard + options_.suspect) peer.state = PeerState::kSuspected;
+  if (was_there && now >= peer.heard + options_.suspect) {
+    peer.state = PeerState::kSuspected;
+    if (!peer.silent_since) {
+      peer.silent_since = peer.heard;
+      events.push_back({Kind::kSuspected, task, peer.incarnation,
+                        unavailable(task, " has not answered for ", whole_ms(now - peer.heard),
+                                    " ms: calls to it wait; it is given up after ", whole_ms(options_.lease), " ms")});
+    }
+  }
   if (peer.next_ask && now >= *peer.next_ask) {
     const bool there = peer.state == PeerState::kAlive || peer.state == PeerState::kSuspected;
     peer.next_ask = now + (there ? options_.heartbeat : std::max(options_.heartbeat, peer.retry));
@@ -225,8 +247,9 @@ PeerHealth::Events PeerHealth::tick(TimePoint now) {
 std::optional<TimePoint> PeerHealth::next_tick_of(const Peer& peer) const {
   std::optional<TimePoint> next = peer.next_ask;
   const auto consider = [&](TimePoint when) { next = next ? std::min(*next, when) : when; };
-  if (peer.state == PeerState::kAlive) consider(peer.heard + options_.suspect);
-  if (peer.state == PeerState::kAlive || peer.state == PeerState::kSuspected) consider(peer.heard + options_.lease);
+  const bool there = peer.state == PeerState::kAlive || peer.state == PeerState::kSuspected;
+  if (there && !peer.silent_since) consider(peer.heard + options_.suspect);
+  if (there) consider(peer.heard + options_.lease);
   if (is_news(peer)) consider(peer.asked_for + options_.patience);
   return next;
 }
@@ -258,8 +281,9 @@ ConnectStage connect_stage(const Status& status) {
   if (contains(text, "andshake") || contains(text, "SSL") || contains(text, "TLS") || contains(text, "certificate")) {
     return ConnectStage::kHandshake;
   }
-  // Another code than kUnavailable was said by somebody who listens there.
-  return status.code() == Code::kUnavailable ? ConnectStage::kConnect : ConnectStage::kHandshake;
+  // Any other code came from a process that listens there.
+  if (status.code() != Code::kUnavailable) return ConnectStage::kHandshake;
+  return contains(text, "refused") ? ConnectStage::kRefused : ConnectStage::kConnect;
 }
 
 }  // namespace tutti

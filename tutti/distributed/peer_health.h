@@ -1,4 +1,4 @@
-// Who of the cluster lives: what one task knows of each of its peers, as a state machine.
+// Failure detection: what one task knows of each of its peers, as a state machine.
 #pragma once
 
 #include <chrono>
@@ -14,10 +14,19 @@
 
 namespace tutti {
 
+// How long a task may be silent before the others take it for dead.
+inline constexpr std::chrono::milliseconds kDefaultLease{30'000};
+// The shortest lease that can be asked for: several heartbeats.
+inline constexpr std::chrono::milliseconds kShortestLease{500};
+
 struct PeerHealthOptions {
-  Duration heartbeat = std::chrono::milliseconds(250);   // a live peer that was silent for so long is asked
-  Duration suspect = std::chrono::milliseconds(600);     // silence after which a peer is suspected
-  Duration lease = std::chrono::milliseconds(1000);      // silence after which it is lost
+  Duration heartbeat = std::chrono::milliseconds(250);  // a live peer that was silent for so long is asked
+  // Silence after which a peer is suspected: calls to it wait, and the log says so. Also how long one question waits
+  // for its answer before another is sent.
+  Duration suspect = std::chrono::milliseconds(1000);
+  // Silence after which a peer is lost. A process may pause for as long (a stopped VM, swap, a debugger) and go on as
+  // if nothing had happened. A peer whose port refuses connections is lost at once.
+  Duration lease = kDefaultLease;
   Duration first_retry = std::chrono::milliseconds(20);  // after a failed connection; doubles up to `last_retry`
   Duration last_retry = std::chrono::milliseconds(500);
   // A peer that was never there, or that was lost and is waited for, is said to be missing after so long.
@@ -28,13 +37,18 @@ enum class PeerState {
   kUnknown,     // nobody asked for it yet
   kConnecting,  // asked for, never answered
   kAlive,
-  kSuspected,  // silent, or its connection closed
+  kSuspected,  // silent, or its connection closed; calls to it wait
   kLost,       // its lease ran out, or it can no longer be reached; still asked, it may come back
 };
 std::string_view peer_state_name(PeerState state);
 
 // Where an attempt to reach a peer ended.
-enum class ConnectStage { kNameLookup, kConnect, kHandshake };
+enum class ConnectStage {
+  kNameLookup,
+  kRefused,  // its host is there, and no process listens on the port
+  kConnect,  // timed out, unreachable: says nothing about the process
+  kHandshake,
+};
 
 // What happened, in order.
 struct PeerEvent {
@@ -42,13 +56,16 @@ struct PeerEvent {
     kAlive,      // there for the first time, or answered first, or again as the same incarnation after it was lost
     kRestarted,  // answered as another incarnation: what it held is gone
     kLost,
-    kAsk,      // now is the time to ask it whether it lives
-    kMissing,  // to be said to people, once a task, absence and stage: `cause` has the stage and the reason
+    kSuspected,  // to be logged: `cause` names the silence and what follows from it
+    kRecovered,  // to be logged: a suspect that was logged has answered, as the same incarnation
+    kAsk,        // now is the time to ask it whether it lives
+    kMissing,    // to be said to people, once a task, absence and stage: `cause` has the stage and the reason
   };
   Kind kind;
   std::string task;
   std::uint64_t incarnation = 0;  // kAlive, kRestarted: the new one
-  Status cause;                   // kRestarted: kAborted; kLost and kMissing: kUnavailable
+  Status cause;                   // kRestarted: kAborted; kRecovered: OK; otherwise kUnavailable
+  Duration silence{0};            // kRecovered: how long it did not answer
 };
 
 // Fed with what was heard and with the time; gives what follows from it. A tick that comes late by more than a
@@ -58,7 +75,7 @@ class PeerHealth {
  public:
   using Events = std::vector<PeerEvent>;
 
-  explicit PeerHealth(PeerHealthOptions options = {}) : options_(options) {}
+  explicit PeerHealth(PeerHealthOptions options = {});
 
   // Somebody needs this task: it is asked from now on.
   Events watch(const std::string& task, TimePoint now);
@@ -89,12 +106,13 @@ class PeerHealth {
   struct Peer {
     PeerState state = PeerState::kUnknown;
     std::uint64_t incarnation = 0;
-    bool answered = false;            // as this incarnation; false: it only called
-    std::vector<std::uint64_t> dead;  // incarnations that were replaced, the last few
-    TimePoint heard;                  // last
-    TimePoint asked_for;              // when it was first watched, or last lost
-    bool watched = false;             // somebody needs it; one that only calls us is listened to, not asked
-    bool awaited = false;             // somebody has waited for it since it was lost
+    bool answered = false;                  // as this incarnation; false: it only called
+    std::vector<std::uint64_t> dead;        // incarnations that were replaced, the last few
+    TimePoint heard;                        // last
+    std::optional<TimePoint> silent_since;  // kSuspected was reported, and kRecovered not yet
+    TimePoint asked_for;                    // when it was first watched, or last lost
+    bool watched = false;                   // somebody needs it; one that only calls us is listened to, not asked
+    bool awaited = false;                   // somebody has waited for it since it was lost
     std::optional<TimePoint> next_ask;
     Duration retry{0};  // 0: the last attempt did not fail
     std::optional<Status> failure;

@@ -25,7 +25,8 @@ Status Peers::Impl::set_addresses(const std::map<std::string, std::string>& addr
   MutexLock lock(mu_);
   for (const auto& [name, peer] : peers_) {
     if (!addresses.contains(name)) return invalid_argument(options_.task, ": no new address for ", name);
-    if (peer->plain) return failed_precondition(options_.task, ": ", name, " was called at ", peer->address);
+    if (peer->plain || peer->for_questions)
+      return failed_precondition(options_.task, ": ", name, " was called at ", peer->address);
   }
   if (addresses.size() != peers_.size()) return invalid_argument(options_.task, ": other tasks than before");
   for (const auto& [name, address] : addresses) peers_.at(name)->address = address;
@@ -81,6 +82,7 @@ void Peers::Impl::stop(const Status& cause) {
       for (auto& call : peer->calls) calls.push_back(call);
       channels.push_back(std::move(peer->fast));
       channels.push_back(std::move(peer->plain));
+      channels.push_back(std::move(peer->for_questions));
       for (auto& waiter : take_waiters(*peer)) waiters.push_back(std::move(waiter));
     }
     local_.reset();
@@ -160,6 +162,12 @@ void Peers::Impl::handle(const PeerEvent& event) {
       return ask(event.task);
     case PeerEvent::Kind::kMissing:
       return options_.log.warning(str_cat("still missing: ", event.cause.message()));
+    case PeerEvent::Kind::kSuspected:
+      return options_.log.warning(event.cause.message());
+    case PeerEvent::Kind::kRecovered:
+      return options_.log(str_cat(event.task, " answers again, after ",
+                                  std::chrono::duration_cast<std::chrono::milliseconds>(event.silence).count(),
+                                  " ms; nothing was lost"));
   }
 }
 
@@ -212,6 +220,11 @@ void Peers::Impl::lost(const PeerEvent& event) {
 std::shared_ptr<Channel> Peers::Impl::plain(Peer& peer) {
   if (!peer.plain) peer.plain = options_.dial(peer.address, peer.name);
   return peer.plain;
+}
+
+std::shared_ptr<Channel> Peers::Impl::questions_channel(Peer& peer) {
+  if (!peer.for_questions) peer.for_questions = options_.dial(peer.address, peer.name);
+  return peer.for_questions;
 }
 
 // Calls that waited for it go on after the news was told: that of a restart would end them.

@@ -89,8 +89,11 @@ class Server::Impl : public std::enable_shared_from_this<Impl> {
     TUTTI_RETURN_IF_ERROR(open_files(bound.is_loopback()));
     make_runtime();
     TUTTI_RETURN_IF_ERROR(make_shared_memory());
-    grpc_ = std::make_unique<GrpcServer>(GrpcServerOptions{
-        .address = listen, .security = options_.security, .limits = options_.limits, .log = line_log()});
+    grpc_ = std::make_unique<GrpcServer>(GrpcServerOptions{.address = listen,
+                                                           .security = options_.security,
+                                                           .limits = options_.limits,
+                                                           .keepalive_timeout = keepalive_timeout(options_.lease),
+                                                           .log = line_log()});
     make_peers();
     make_services();
     TUTTI_RETURN_IF_ERROR(grpc_->open(*service_));
@@ -191,14 +194,17 @@ class Server::Impl : public std::enable_shared_from_this<Impl> {
   }
 
   void make_peers() {
-    client_ = std::make_unique<GrpcClient>(GrpcClient::Options{
-        .security = options_.security, .server = grpc_.get(), .message_bytes = options_.limits.message_bytes});
+    client_ = std::make_unique<GrpcClient>(GrpcClient::Options{.security = options_.security,
+                                                               .server = grpc_.get(),
+                                                               .message_bytes = options_.limits.message_bytes,
+                                                               .keepalive_timeout = keepalive_timeout(options_.lease)});
     errands_ = std::make_unique<ThreadPool>("tutti_peers", 1);
     PeersOptions peers;
     peers.addresses = task_addresses(options_.cluster);
     peers.task = task_;
     peers.incarnation = incarnation_;
     peers.token = options_.security.join_token;
+    peers.health.lease = options_.lease;
     peers.clock = clock_.get();
     peers.dial = [this](const std::string& address, const std::string& task) {
       return client_->channel(address, task);
@@ -266,6 +272,7 @@ class Server::Impl : public std::enable_shared_from_this<Impl> {
       service.shm_ticket = [this](const std::string& task) { return shm_->ticket(task); };
     }
     service.hello.token = options_.security.join_token;
+    service.leases.renew = options_.lease;
     service.clock = clock_.get();
     service.heard = [this](const std::string& task, std::uint64_t incarnation) { peers_->heard(task, incarnation); };
     service.certificates = !options_.security.ca_file.empty();
@@ -308,6 +315,7 @@ Server::~Server() { stop(); }
 Result<std::unique_ptr<Server>> Server::start(ServerOptions options) {
   TUTTI_RETURN_IF_ERROR(choose_task(options));
   TUTTI_RETURN_IF_ERROR(check_addresses(options.cluster));
+  TUTTI_RETURN_IF_ERROR(check_lease(options.lease));
   auto impl = std::make_shared<Impl>(std::move(options));
   const Status started = impl->start();
   if (!started.ok()) {

@@ -9,6 +9,7 @@
 
 #include "tutti/distributed/cluster_spec.h"
 #include "tutti/distributed/messages.h"
+#include "tutti/distributed/peer_health.h"
 #include "tutti/distributed/security.h"
 #include "tutti/distributed/task_log.h"
 #include "tutti/runtime/local_runtime.h"
@@ -37,6 +38,10 @@ struct ServerOptions {
   SessionConfig default_config;
   // The fast ways to tasks of the same host.
   bool shared_memory = true;
+  // How long another task, or a client that holds a session, may be silent before it is taken for dead; half a second
+  // at least. Until then calls to it wait, and it goes on as if nothing had happened. A task whose port refuses
+  // connections is dead at once.
+  std::chrono::milliseconds lease = kDefaultLease;
   // Where lines for people go, one at a time; null: standard error, all but those for debugging.
   TaskLog log;
 };
@@ -54,6 +59,8 @@ struct ConnectOptions {
   bool wait_for_ready = true;
   SecurityOptions security;
   bool shared_memory = true;
+  // How long the master may be silent before calls to it end with kUnavailable; as ServerOptions has it.
+  std::chrono::milliseconds lease = kDefaultLease;
   // Ends the wait for the cluster, with its cause; null: nothing does. Outlives the call of connect.
   Cancellation* cancellation = nullptr;
 };

@@ -16,12 +16,13 @@ namespace tutti {
 struct SessionLeaseOptions {
   // How long the master holds a client's call before it answers; then the client calls again.
   Duration hold = std::chrono::seconds(5);
-  Duration renew = std::chrono::seconds(10);  // an answered call must be followed by the next within
+  Duration renew = std::chrono::seconds(30);  // an answered call must be followed by the next within
   Duration grace = std::chrono::seconds(1);   // the same for a call whose connection closed
 };
 
 // A client keeps one call open for each of its sessions. Sessions that nobody leased or promised to are not known here.
-// Not thread-safe.
+// A tick that comes late by more than a second means that this process slept: the clients get that time on top. Not
+// thread-safe.
 class SessionLeases {
  public:
   explicit SessionLeases(SessionLeaseOptions options = {}) : options_(options) {}
@@ -46,6 +47,7 @@ class SessionLeases {
     TimePoint ends;
   };
   void ended(const std::string& session, TimePoint ends);
+  void forgive(TimePoint now);
 
   const SessionLeaseOptions options_;
   std::map<std::string, Lease> sessions_;

@@ -1,6 +1,9 @@
 #include "tutti/distributed/task_environment.h"
 
+#include <charconv>
+#include <cmath>
 #include <cstdlib>
+#include <string_view>
 
 #include "tutti/core/strings.h"
 
@@ -17,11 +20,27 @@ Result<int> threads_from_env() {
   return static_cast<int>(threads);
 }
 
+Result<std::chrono::milliseconds> lease_from_env() {
+  constexpr double kLongest = 1e6;
+  constexpr double kShortest = std::chrono::duration<double>(kShortestLease).count();
+  const char* variable = std::getenv("TUTTI_LEASE");
+  if (variable == nullptr || *variable == '\0') return kDefaultLease;
+  const std::string_view text = variable;
+  double seconds = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
+  if (error != std::errc() || end != text.data() + text.size() || !(seconds >= kShortest && seconds <= kLongest)) {
+    return invalid_argument("TUTTI_LEASE: \"", printable(text), "\" is not a number of seconds from ", kShortest,
+                            " to ", kLongest);
+  }
+  return std::chrono::milliseconds(std::llround(1000 * seconds));
+}
+
 Result<std::optional<ServerOptions>> server_options_from_env() {
   TUTTI_ASSIGN_OR_RETURN(const std::optional<TaskConfig> config, TaskConfig::from_env());
   if (!config || config->cluster.empty()) return std::optional<ServerOptions>();
   TUTTI_ASSIGN_OR_RETURN(const int threads, threads_from_env());
   ServerOptions options;
+  TUTTI_ASSIGN_OR_RETURN(options.lease, lease_from_env());
   options.cluster = config->cluster;
   options.job = config->type;
   if (!config->type.empty()) options.task = config->index;

@@ -1,6 +1,7 @@
 // What the environment tells a task of a cluster.
 #pragma once
 
+#include <chrono>
 #include <optional>
 
 #include "tutti/distributed/server.h"
@@ -11,9 +12,13 @@ namespace tutti {
 // no number from 0 to 1024.
 Result<int> threads_from_env();
 
-// Cluster, job and task as TF_CONFIG names them, threads as TUTTI_THREADS; what `tutti run` tells the programs that it
-// starts. Empty when TF_CONFIG is not set or names no cluster. An evaluator is outside of the cluster: its options have
-// no place in it, and no server can be started with them.
+// TUTTI_LEASE: ServerOptions::lease in seconds. kDefaultLease when it is not set; kInvalidArgument for anything but a
+// number from 0.5 to a million.
+Result<std::chrono::milliseconds> lease_from_env();
+
+// Cluster, job and task as TF_CONFIG names them, threads as TUTTI_THREADS, the lease as TUTTI_LEASE; what `tutti run`
+// tells the programs that it starts. Empty when TF_CONFIG is not set or names no cluster. An evaluator is outside of
+// the cluster: its options have no place in it, and no server can be started with them.
 Result<std::optional<ServerOptions>> server_options_from_env();
 
 }  // namespace tutti

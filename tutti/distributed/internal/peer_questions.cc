@@ -26,7 +26,7 @@ bool is_answer(Code code) {
 CallOptions Peers::Impl::question() {
   CallOptions options;
   options.cancellation = &questions_;
-  options.deadline = options_.clock->now() + options_.health.lease;
+  options.deadline = options_.clock->now() + options_.health.suspect;
   return options;
 }
 
@@ -35,7 +35,7 @@ void Peers::Impl::ask_again(const std::string& task) {
 }
 
 void Peers::Impl::ask(const std::string& task) {
-  std::shared_ptr<Channel> old;
+  std::shared_ptr<Channel> old_plain, old_for_questions;  // end after the lock
   std::shared_ptr<Channel> channel;
   bool greeted = false;
   bool foreign = false;
@@ -51,8 +51,11 @@ void Peers::Impl::ask(const std::string& task) {
     const bool called = std::exchange(peer.unknown_called, false);
     peer.asking_afresh = (called || !peer.waiters.empty()) && peer.calls.empty() && !fast &&
                          (peer.plain_failed || health_.state(task) == PeerState::kLost);
-    if (peer.asking_afresh) old = std::move(peer.plain);
-    channel = fast ? peer.fast : plain(peer);
+    if (peer.asking_afresh) {
+      old_plain = std::move(peer.plain);
+      old_for_questions = std::move(peer.for_questions);
+    }
+    channel = fast ? peer.fast : questions_channel(peer);
   }
   if (foreign) return get_status(task, channel);
   if (greeted) return send_heartbeat(task, channel, fast);
@@ -81,7 +84,7 @@ void Peers::Impl::hello_answered(const std::string& task, const HelloRequest& re
   {
     MutexLock lock(mu_);
     if (!stopped_.ok()) return;
-    channel = plain(*peers_.at(task));
+    channel = questions_channel(*peers_.at(task));
   }
   HelloReply reply;
   const Status read = status.ok() ? decode(bytes, reply) : status;

@@ -95,9 +95,12 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
     std::string address;
     std::shared_ptr<WorkerInterface> worker;
     std::shared_ptr<Channel> plain;  // made with the first call
-    std::shared_ptr<Channel> fast;   // null: none, or lost
-    std::uint64_t fast_number = 0;   // of the attempts at a fast way: tells a late loss from a new one
-    std::uint64_t fast_to = 0;       // the incarnation that it leads to
+    // Hellos and heartbeats that do not take the fast way have a connection of their own: behind a large tensor on a
+    // slow link they would come too late.
+    std::shared_ptr<Channel> for_questions;
+    std::shared_ptr<Channel> fast;  // null: none, or lost
+    std::uint64_t fast_number = 0;  // of the attempts at a fast way: tells a late loss from a new one
+    std::uint64_t fast_to = 0;      // the incarnation that it leads to
     bool connecting_fast = false;
     std::uint64_t greeted = 0;    // the incarnation that said who it is; 0: none
     bool foreign = false;         // it does not know our service
@@ -106,7 +109,7 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
     bool silent = false;          // lost, but somebody takes connections there: a stopped process, a host that is off
     bool broke = false;           // a way to it, since it was last heard of
     bool unknown_called = false;  // another incarnation than the one that is known, since it was last asked
-    bool plain_failed = false;    // the plain way could not be begun; it pauses before it tries again
+    bool plain_failed = false;    // a plain connection could not be begun; the channel pauses before it tries again
     bool found_said = false;
     Status loss;  // the last one
     bool watched = false;
@@ -129,6 +132,7 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
   void lost(const PeerEvent& event);
   void heard_of(const std::string& task, std::uint64_t incarnation);
   std::shared_ptr<Channel> plain(Peer& peer) TUTTI_REQUIRES(mu_);
+  std::shared_ptr<Channel> questions_channel(Peer& peer) TUTTI_REQUIRES(mu_);
 
   // --- calls of others (internal/peer_calls.cc) ---
 

@@ -23,21 +23,20 @@ constexpr int kConnectMs = 5000;
 // TensorFlow's servers hang up on who pings more often than every 5 minutes. That is for the kernel's idea of a
 // connection alone; tasks notice each other's death by their leases, much earlier.
 constexpr int kClientKeepaliveMs = 310'000;
-constexpr int kClientKeepaliveTimeoutMs = 20'000;
 // Fewer and longer frames than HTTP/2's 16 KiB for tensors.
 constexpr int kClientFrameBytes = 1 << 20;
 // A peer's error text of 3 KiB may take three times as much in a header.
 constexpr int kMetadataBytes = 64 << 10;
 
-grpc::ChannelArguments channel_arguments(std::size_t message_bytes) {
+grpc::ChannelArguments channel_arguments(const GrpcClient::Options& options) {
   grpc::ChannelArguments arguments;
-  arguments.SetMaxReceiveMessageSize(message_limit(message_bytes));
+  arguments.SetMaxReceiveMessageSize(message_limit(options.message_bytes));
   arguments.SetMaxSendMessageSize(message_limit(kMostMessageBytes));
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kFirstBackoffMs);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kMostBackoffMs);
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kConnectMs);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kClientKeepaliveMs);
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kClientKeepaliveTimeoutMs);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, static_cast<int>(options.keepalive_timeout.count()));
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_FRAME_SIZE, kClientFrameBytes);
   arguments.SetInt(GRPC_ARG_MAX_METADATA_SIZE, kMetadataBytes);
   // Every channel its own connection, which goes with it; gRPC would share them all over the process.
@@ -83,7 +82,7 @@ class GrpcClient::Impl {
     ChannelState::Dial dial;
     Status broken;
     if (auto credentials = channel_credentials(security, task); credentials.ok()) {
-      dial = [address, credentials = *credentials, arguments = channel_arguments(options_.message_bytes)] {
+      dial = [address, credentials = *credentials, arguments = channel_arguments(options_)] {
         return grpc::CreateCustomChannel(address, credentials, arguments);
       };
     } else {

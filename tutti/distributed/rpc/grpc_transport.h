@@ -2,6 +2,7 @@
 // methods are names, messages are bytes, so that tensors are never copied into a protobuf.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -26,6 +27,9 @@ struct GrpcServerOptions {
   // That wait for calls and handle them, and complete those of clients beside the server; 0: one a core, at least 4. As
   // many again help when all but one are busy.
   int threads = 0;
+  // A connection whose peer answers no ping for so long is closed. Longer than a task may be silent: a process that
+  // pauses keeps its connections.
+  std::chrono::milliseconds keepalive_timeout{40'000};
   // Where refused peers are told of, one line at a time, once for each; null: standard error. Thread-safe.
   TaskLog log;
 };
@@ -65,6 +69,7 @@ class GrpcClient {
     GrpcServer* server = nullptr;
     int threads = 0;  // of its own; 0: 2
     std::size_t message_bytes = std::size_t{2} << 30;
+    std::chrono::milliseconds keepalive_timeout{40'000};  // as GrpcServerOptions has it
   };
   explicit GrpcClient(Options options);
   ~GrpcClient();
