@@ -83,6 +83,22 @@ TEST_F(ReplicaDeviceSetterTest, NoParameterServersNoEffect) {
   EXPECT_EQ(variable_device(), "/job:worker/task:1");
 }
 
+TEST_F(ReplicaDeviceSetterTest, SeveralWorkersNeedAParameterServer) {
+  EXPECT_FALSE(replica_device_setter({.cluster = ClusterSpec::from_flags("", "a:1").value_or_throw()})) << "alone";
+  for (const char* json : {R"({"worker": ["a:1", "b:1"]})", R"({"chief": ["a:1"], "worker": ["b:1"]})"}) {
+    const ClusterSpec cluster = ClusterSpec::from_json(json).value_or_throw();
+    try {
+      (void)replica_device_setter({.cluster = cluster});
+      ADD_FAILURE() << "each would train by itself";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Code::kInvalidArgument);
+      EXPECT_NE(std::string(error.what()).find("the cluster has 2 workers and no task of job \"ps\""),
+                std::string::npos)
+          << error.what();
+    }
+  }
+}
+
 TEST_F(ReplicaDeviceSetterTest, OpsAndStrategyMayBeGiven) {
   int asked = 0;
   auto strategy = [&asked](const NodeSpec& node) {

@@ -14,6 +14,19 @@ int count_ps_tasks(const ReplicaDeviceSetterOptions& options, const DeviceName& 
   return job == options.cluster.tasks().end() ? 0 : static_cast<int>(job->second.size());
 }
 
+// Without a parameter server the variables of each worker would be its own.
+Status check_shared(const ReplicaDeviceSetterOptions& options, const DeviceName& ps_device) {
+  std::size_t workers = 0;
+  for (const auto& [job, tasks] : options.cluster.tasks()) {
+    if (job == "chief" || job == "worker" || job == "master") workers += tasks.size();
+  }
+  if (workers <= 1) return {};
+  return invalid_argument("replica_device_setter: the cluster has ", workers, " workers and no task of job \"",
+                          ps_device.job.value_or(""),
+                          "\", so the workers would not share their variables; start at least "
+                          "one parameter server (tutti run --ps 1), or one worker only");
+}
+
 // Shared by the copies of a device function, so that they count together.
 struct Setter {
   DeviceName ps_device;
@@ -56,7 +69,10 @@ PsStrategy round_robin(int num_tasks) {
 DeviceFunction replica_device_setter(const ReplicaDeviceSetterOptions& options) {
   const DeviceName ps_device = DeviceName::parse(options.ps_device).value_or_throw();
   const int ps_tasks = count_ps_tasks(options, ps_device);
-  if (ps_tasks <= 0) return nullptr;
+  if (ps_tasks <= 0) {
+    throw_if_error(check_shared(options, ps_device));
+    return nullptr;
+  }
   auto setter = std::make_shared<const Setter>(
       Setter{.ps_device = ps_device,
              .worker_device = DeviceName::parse(options.worker_device).value_or_throw(),

@@ -40,8 +40,9 @@ struct ReplicaDeviceSetterOptions {
 
 // For Graph::device_scope. What a node asks for itself is stronger: its job and task stay, and its type of device is
 // put beside the chosen task. The strategy is asked only for nodes that may go to the job of `ps_device`. Empty, which
-// is a scope without effect, when there are no parameter servers. Throws Error on a bad device name; the function does
-// when the strategy gives no task's index.
+// is a scope without effect, when there are no parameter servers. Throws Error on a bad device name and for a cluster
+// of several workers without a parameter server (TensorFlow lets each of them train alone); the function does when the
+// strategy gives no task's index.
 DeviceFunction replica_device_setter(const ReplicaDeviceSetterOptions& options);
 
 }  // namespace tutti
