@@ -139,6 +139,29 @@ TEST_P(BackgroundSave, NothingStaysHeld) {
   EXPECT_FALSE(held.ok());
 }
 
+TEST_P(BackgroundSave, ASaveThatFailsLeavesNothingBehind) {
+  std::atomic<bool> full = false;
+  FaultyFileSystem files(local_file_system(), [&](FileOp op, const std::string& path) {
+    const bool data = path.find("m-2") != path.npos && op == FileOp::kSync;
+    return full && data ? resource_exhausted(path, ": No space left on device") : Status();
+  });
+  Saver saver(model_.graph, options(&files));
+  LocalSession session(model_.graph, {.threads = {.files = &files}});
+  session.run({model_.init});
+  saver.save(session, directory_.file("m"), 1);
+  saver.wait();
+  full = true;
+  saver.save(session, directory_.file("m"), 2);
+  EXPECT_EQ(saver.try_wait().code(), Code::kResourceExhausted);
+  for (const std::string& name : local_file_system().list(directory_.path()).value_or_throw()) {
+    EXPECT_EQ(name.find("m-2"), name.npos) << name << " was left behind";
+  }
+  full = false;
+  saver.save(session, directory_.file("m"), 2);
+  saver.wait();
+  EXPECT_EQ(latest_checkpoint(local_file_system(), directory_.path()).value_or_throw(), directory_.file("m-2"));
+}
+
 INSTANTIATE_TEST_SUITE_P(Ways, BackgroundSave, ::testing::Bool());
 
 }  // namespace tutti::background_save_test

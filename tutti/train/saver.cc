@@ -217,6 +217,7 @@ Status Saver::Impl::save_in_background(Session& session, internal::CheckpointWri
 void Saver::Impl::finish_in_background(const internal::CheckpointWriter::Checkpoint& checkpoint,
                                        const std::string& prefix, Status written) {
   if (written.ok()) written = writer_.finish(checkpoint, prefix);
+  if (!written.ok()) writer_.give_up(checkpoint);
   MutexLock lock(mu_);
   writing_ = false;
   background_error_ = written.with_context(saving(checkpoint));
@@ -249,9 +250,11 @@ Status Saver::Impl::restore(Session& session, const std::string& path, const Run
   TUTTI_ASSIGN_OR_RETURN(const std::unique_ptr<CheckpointReader> reader,
                          CheckpointReader::open(fs_, path, options_.latest_filename));
   TUTTI_RETURN_IF_ERROR(internal::check_restorable(*reader, variables_, options_.reshape));
-  const Result<std::vector<Tensor>> done =
-      session.try_run(filename(reader->prefix()), {}, {nodes_.names.restore_op}, options);
-  return done.status().with_context(str_cat("Saver: restoring \"", printable(path), "\""));
+  Status done = session.try_run(filename(reader->prefix()), {}, {nodes_.names.restore_op}, options).status();
+  // The index has everything, so it is a file that is missing or too short.
+  const bool damaged = done.code() == Code::kNotFound || done.code() == Code::kOutOfRange;
+  if (damaged) done = data_loss(done.message());
+  return done.with_context(str_cat("Saver: restoring \"", printable(path), "\""));
 }
 
 Status Saver::Impl::check_directory(const std::string& path) {
@@ -333,6 +336,7 @@ void Saver::recover_last_checkpoints(const std::vector<std::string>& paths) {
   set_last_checkpoints_with_time(std::move(timed));
 }
 
+bool Saver::saves_in_background() const { return impl_->options().save_in_background; }
 const std::string& Saver::latest_filename() const { return impl_->options().latest_filename; }
 const SaverDef& Saver::saver_def() const { return impl_->names(); }
 std::string Saver::export_meta_graph() const { return impl_->meta_graph(); }

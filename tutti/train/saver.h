@@ -138,8 +138,9 @@ class Saver {
   // The same with the times of the files; those that are gone are left out.
   void recover_last_checkpoints(const std::vector<std::string>& paths);
 
-  // SaverOptions::latest_filename.
+  // As SaverOptions have them.
   const std::string& latest_filename() const;
+  bool saves_in_background() const;
   // Names of the nodes, as TensorFlow's SaverDef has them. Empty without variables.
   const SaverDef& saver_def() const;
   // The bytes of a MetaGraphDef: the graph as it is now, its collections of variables, this saver.

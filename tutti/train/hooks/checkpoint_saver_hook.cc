@@ -45,28 +45,31 @@ void CheckpointSaverHook::after_create_session(Session& session, Coordinator&) {
   if (options_.save_graph_def) write_graph();
   events_->add_graph(export_graph_def(context_->graph));
   events_->add_meta_graph(saver().export_meta_graph());
-  static_cast<void>(save(session, step));
+  static_cast<void>(save_or_warn(session, step));
   timer_.update_last_triggered_step(step, context_->clock.now());
 }
 
 std::optional<RunArgs> CheckpointSaverHook::before_run(RunContext&) { return RunArgs{.fetches = {step_.fetch()}}; }
 
 void CheckpointSaverHook::after_run(RunContext& context, const RunValues& values) {
-  throw_if_error(saver().take_background_error());
+  if (const Status failed = saver().take_background_error(); !failed.ok()) warn(failed);
   const TimePoint now = context_->clock.now();
   if (!timer_.should_trigger_for_step(step_value(values.results[0]) + 1, now)) return;
   const std::int64_t step = step_.read(context.session());
   if (!timer_.should_trigger_for_step(step, now)) return;
   timer_.update_last_triggered_step(step, now);
-  if (save(context.session(), step)) context.request_stop();
+  if (save_or_warn(context.session(), step)) context.request_stop();
 }
 
 void CheckpointSaverHook::end(Session& session) {
-  const Status earlier = saver().try_wait();  // which does not keep the last one from being saved
+  const Status earlier = saver().try_wait();
   const std::int64_t step = step_.read(session);
-  if (timer_.last_triggered_step() != step) static_cast<void>(save(session, step));
+  // One that failed at this very step is tried again.
+  if (timer_.last_triggered_step() != step || !earlier.ok() || !last_save_.ok()) {
+    if (!earlier.ok()) warn(earlier);
+    static_cast<void>(save(session, step));
+  }
   saver().wait();
-  throw_if_error(earlier);
   for (const auto& listener : options_.listeners) listener->end(session, step);
 }
 
@@ -81,6 +84,24 @@ void CheckpointSaverHook::after_close_session(Session&) { wait_and_say(); }
 void CheckpointSaverHook::wait_and_say() {
   if (const Status lost = saver().try_wait(); !lost.ok()) {
     context_->log(str_cat("A checkpoint was not finished: ", lost.to_string()));
+  }
+}
+
+void CheckpointSaverHook::warn(const Status& failed) const {
+  context_->log(str_cat("A checkpoint could not be saved; training goes on and tries again at the next save. ",
+                        failed.to_string()));
+}
+
+// What is wrong with a disk may pass, and is no reason to lose what was trained. A lost task ends the session.
+bool CheckpointSaverHook::save_or_warn(Session& session, std::int64_t step) {
+  try {
+    last_save_ = {};
+    return save(session, step);
+  } catch (const Error& error) {
+    last_save_ = error.status();
+    if (!saver().saves_in_background() || internal::is_preemption(last_save_)) throw;
+    warn(last_save_);
+    return false;
   }
 }
 

@@ -42,9 +42,9 @@ struct CheckpointSaverOptions {
 };
 
 // Saves when a session was made, then at intervals, and at the end if the step has moved. The directory's event file
-// gets the graph, and a note of each save. A save that fails ends the job: one in the background
-// (SaverOptions::save_in_background) with the next step after it failed. The end waits for such a save, also the end of
-// a job that failed by itself, and so does what tells a listener that it is done.
+// gets the graph, and a note of each save. A save in the background (SaverOptions::save_in_background) that fails is
+// logged, and training goes on; one that keeps the caller waiting, and the last one, throw. The end waits for a save in
+// the background, also the end of a job that failed by itself, and so does what tells a listener that it is done.
 class CheckpointSaverHook : public SessionRunHook {
  public:
   // kInvalidArgument: no directory, not exactly one interval, not exactly one thing that saves.
@@ -63,6 +63,8 @@ class CheckpointSaverHook : public SessionRunHook {
   void write_graph();
   // True: a listener wants the job to end.
   bool save(Session& session, std::int64_t step);
+  bool save_or_warn(Session& session, std::int64_t step);
+  void warn(const Status& failed) const;
   void wait_and_say();
 
   const CheckpointSaverOptions options_;
@@ -70,6 +72,7 @@ class CheckpointSaverHook : public SessionRunHook {
   HookContext* context_ = nullptr;
   std::shared_ptr<EventLog> events_;
   HookStep step_;
+  Status last_save_;  // as far as it did not go on in the background
 };
 
 }  // namespace tutti

@@ -9,8 +9,10 @@ namespace tutti::internal {
 
 Status CheckpointWriter::write(const Checkpoint& checkpoint, const WriteValues& write_values) {
   TUTTI_ASSIGN_OR_RETURN(const std::string prefix, begin(checkpoint));
-  TUTTI_RETURN_IF_ERROR(write_values(prefix));
-  return finish(checkpoint, prefix);
+  Status status = write_values(prefix);
+  if (status.ok()) status = finish(checkpoint, prefix);
+  if (!status.ok()) give_up(checkpoint);
+  return status;
 }
 
 Result<std::string> CheckpointWriter::begin(const Checkpoint& checkpoint) {

@@ -48,6 +48,8 @@ class CheckpointWriter {
   // be written, the second half is left out.
   Result<std::string> begin(const Checkpoint& checkpoint);
   Status finish(const Checkpoint& checkpoint, const std::string& written);
+  // Removes what a save that failed has left behind.
+  void give_up(const Checkpoint& checkpoint) { clean_up(checkpoint.path); }
 
   // The newest that the state file was given; empty: none was by this writer.
   std::string published() const;
