@@ -68,8 +68,10 @@ class ProgressHook : public SessionRunHook {
 // A training program of one worker, on a thread of this process, until it is told to stop.
 class Program {
  public:
-  Program(const ProcessCluster& cluster, int worker, const std::string& checkpoint_dir)
+  Program(const ProcessCluster& cluster, int worker, const std::string& checkpoint_dir,
+          bool fail_on_lost_values = false)
       : replica_(cluster.spec(), worker) {
+    options_.fail_on_lost_values = fail_on_lost_values;
     options_.master = cluster.target("worker", worker);
     options_.is_chief = worker == 0;
     options_.checkpoint_dir = checkpoint_dir;
@@ -94,8 +96,9 @@ class Program {
   };
   End stop() {
     stop_ = true;
-    return ended_.get();
+    return end();
   }
+  End end() { return ended_.get(); }
   // Ends as a program does that is killed: nothing is saved any more.
   void kill() { cancellation_.cancel(cancelled("killed")); }
 
@@ -181,9 +184,33 @@ TEST_F(TrainingRecovery, AParameterServerIsKilledAndComesBack) {
   EXPECT_EQ(newest_step(directory.path()), end.step);
 }
 
+TEST_F(TrainingRecovery, WithoutACheckpointOnlyWhatWasLostIsInitialised) {
+  Program chief(cluster, 0, "");
+  ASSERT_TRUE(chief.makes_steps(50)) << chief.log();
+  const std::int64_t steps = chief.progress.steps;
+  restart("ps", 1);
+  ASSERT_TRUE(chief.says("Lost the values of variables on /job:ps/task:1 at about step ")) << chief.log();
+  ASSERT_TRUE(chief.says("(w), and there is no checkpoint: they are initialised anew.")) << chief.log();
+  ASSERT_TRUE(chief.makes_steps(10)) << chief.log();
+  const Program::End end = chief.stop();
+  ASSERT_TRUE(end.status.ok()) << end.status.to_string() << "\n" << chief.log();
+  EXPECT_GE(end.step, steps) << "the global step lives on ps 0, and goes on";
+  EXPECT_LT(end.w, 10 + 0.5f * static_cast<float>(end.step));
+}
+
+TEST_F(TrainingRecovery, AJobMayAskToFailWhenValuesAreLost) {
+  Program chief(cluster, 0, "", /*fail_on_lost_values=*/true);
+  ASSERT_TRUE(chief.makes_steps(50)) << chief.log();
+  restart("ps", 1);
+  const Program::End end = chief.end();
+  EXPECT_EQ(end.status.code(), Code::kDataLoss) << end.status.to_string();
+  EXPECT_NE(end.status.message().find("/job:ps/task:1"), std::string::npos) << end.status.message();
+  EXPECT_NE(end.status.message().find("(w), and there is no checkpoint"), std::string::npos) << end.status.message();
+}
+
 TEST_F(TrainingRecovery, AWorkerWaitsForTheChiefAtTheStartAndAfterALoss) {
   Program worker(cluster, 1, "");
-  ASSERT_TRUE(worker.says("Waiting for model to be ready. Variables not initialized: global_step, w")) << worker.log();
+  ASSERT_TRUE(worker.says("Waiting for the chief: none has come yet.")) << worker.log();
   EXPECT_EQ(worker.progress.steps, 0);
   Program chief(cluster, 0, directory.path());
   ASSERT_TRUE(chief.makes_steps(30)) << chief.log();
@@ -214,7 +241,8 @@ TEST_F(TrainingRecovery, TheChiefsTaskIsKilledAndComesBackWhileTheOtherWorkerGoe
   cluster.start("worker", 0);
   ASSERT_TRUE(chief.wait_until([&] { return chief.progress.sessions > sessions; })) << chief.log();
   ASSERT_TRUE(chief.makes_steps(30)) << chief.log();
-  EXPECT_NE(chief.log().find("Restoring parameters from"), std::string::npos) << chief.log();
+  EXPECT_EQ(chief.log().find("Restoring parameters from"), std::string::npos) << chief.log();
+  EXPECT_NE(chief.log().find("All variables still have the values"), std::string::npos) << chief.log();
   EXPECT_TRUE(worker.stop().status.ok());
   EXPECT_TRUE(chief.stop().status.ok());
 }

@@ -93,6 +93,76 @@ TEST_F(ManagerTest, TheSaversOwnStateFileSaysWhichIsTheNewest) {
   EXPECT_EQ(w(other), 10.5f);
 }
 
+// Three checkpoints, of steps 1 to 3; w is 10 and half the step.
+struct CheckpointsTest : ManagerTest {
+  CheckpointsTest() {
+    const std::unique_ptr<Session> session = manager().prepare_session(prepare);
+    for (std::int64_t step = 1; step <= 3; ++step) {
+      session->run({job.train});
+      scaffold.saver->save(*session, directory.file("model.ckpt"), step);
+    }
+    scaffold.saver->wait();
+    options.config.local.runtime = std::make_shared<LocalRuntime>(RuntimeOptions{});
+    prepare.init_fn = [](Session&) { FAIL() << "initialised although there are checkpoints"; };
+  }
+  std::string file(int step, const std::string& suffix) { return directory.file(str_cat("model.ckpt-", step, suffix)); }
+  void remove(int step, const std::string& suffix) {
+    ASSERT_TRUE(local_file_system().remove(file(step, suffix)).ok()) << file(step, suffix);
+  }
+  void damage(int step, const std::string& suffix) {
+    std::string bytes = read_file(local_file_system(), file(step, suffix)).value_or_throw();
+    bytes[bytes.size() / 2] ^= 0x40;
+    ASSERT_TRUE(replace_file(local_file_system(), file(step, suffix), bytes).ok());
+  }
+  const std::string kData = ".data-00000-of-00001";
+};
+
+TEST_F(CheckpointsTest, TheNewestThatIsWholeIsRestored) {
+  for (const auto& harm : std::vector<std::function<void()>>{[&] { remove(3, ".index"); }, [&] { damage(3, kData); },
+                                                             [&] { remove(2, kData); }}) {
+    harm();
+    EXPECT_GE(w(*manager().prepare_session(prepare)), 10.5f);
+  }
+  EXPECT_EQ(w(*manager().prepare_session(prepare)), 10.5f) << "of the first one";
+  EXPECT_GE(surroundings.lines.count(str_cat("The checkpoint ", file(3, ""), " cannot be read: ")), 1);
+  EXPECT_GE(surroundings.lines.count("its index file is missing"), 1);
+  EXPECT_EQ(scaffold.saver->last_checkpoints().front(), file(1, "")) << "old ones are deleted first";
+}
+
+TEST_F(CheckpointsTest, DamageIsAnErrorWhereThatIsAskedFor) {
+  damage(3, kData);
+  prepare.fall_back_to_older_checkpoint = false;
+  const Status status = thrown_by([&] { manager().prepare_session(prepare); });
+  EXPECT_EQ(status.code(), Code::kDataLoss) << status.to_string();
+  EXPECT_NE(status.message().find("model.ckpt-3"), std::string::npos) << status.message();
+}
+
+TEST_F(CheckpointsTest, WhenNoneCanBeReadTrainingDoesNotBeginAnew) {
+  for (int step = 1; step <= 3; ++step) remove(step, ".index");
+  const Status status = thrown_by([&] { manager().prepare_session(prepare); });
+  EXPECT_EQ(status.code(), Code::kDataLoss) << status.to_string();
+  EXPECT_NE(status.message().find("none of the 3 checkpoints"), std::string::npos) << status.message();
+  ASSERT_TRUE(replace_file(local_file_system(), directory.file("checkpoint"), "").ok());
+  EXPECT_EQ(thrown_by([&] { manager().prepare_session(prepare); }).code(), Code::kDataLoss) << "it names nothing";
+}
+
+TEST_F(CheckpointsTest, AnotherModelIsNotDamage) {
+  variable(job.graph, Tensor::scalar(1.0f), "new_one");
+  Saver saver(job.graph, {.name = "save_new"});
+  prepare.saver = &saver;
+  const Status status = thrown_by([&] { manager().prepare_session(prepare); });
+  EXPECT_EQ(status.code(), Code::kNotFound) << status.to_string();
+  EXPECT_NE(status.message().find("new_one"), std::string::npos) << status.message();
+}
+
+TEST_F(ManagerTest, ADirectoryThatDoesNotExistIsMadeAndNamed) {
+  prepare.checkpoint_dir = directory.file("runs/mistyped");
+  static_cast<void>(manager().prepare_session(prepare));
+  EXPECT_EQ(surroundings.lines.count(str_cat("Made the directory ", prepare.checkpoint_dir)), 1);
+  EXPECT_EQ(surroundings.lines.count("Training starts fresh"), 1);
+  EXPECT_TRUE(local_file_system().info(prepare.checkpoint_dir).value_or_throw().is_directory);
+}
+
 TEST_F(ManagerTest, RecoverSaysWhenThereIsNothingToRestore) { EXPECT_FALSE(manager().recover_session(prepare).second); }
 
 TEST_F(ManagerTest, NamesWhatAnInitOpLeftOut) {
@@ -119,9 +189,12 @@ TEST_F(ManagerTest, AReadyForLocalInitOpNeedsALocalInitOp) {
 TEST_F(ManagerTest, AWorkerWaitsForTheChief) {
   SessionManager worker = manager();
   auto waiting = std::async(std::launch::async, [&] { return worker.wait_for_session(7200); });
+  const TimePoint began = surroundings.clock->now();
   while (surroundings.lines.count("Waiting for model to be ready. Variables not initialized: global_step, w") == 0) {
     ASSERT_NE(waiting.wait_for(1ms), std::future_status::ready);
+    surroundings.clock->advance(100ms);
   }
+  EXPECT_GE(surroundings.clock->now() - began, 3s) << "short waits are not worth a line";
   const std::unique_ptr<Session> chief = manager().prepare_session(prepare);
   while (waiting.wait_for(1ms) != std::future_status::ready) surroundings.clock->advance(100ms);
   const std::unique_ptr<Session> session = waiting.get();
@@ -146,8 +219,10 @@ TEST_F(ManagerTest, ACancellationEndsTheWait) {
   environment.cancellation = &cancellation;
   SessionManager worker(job.graph, options, environment);
   auto waiting = std::async(std::launch::async, [&] { return thrown_by([&] { worker.wait_for_session(7200); }); });
-  while (surroundings.lines.count("Waiting for model") == 0)
+  while (surroundings.lines.count("Waiting for model") == 0) {
     ASSERT_NE(waiting.wait_for(1ms), std::future_status::ready);
+    surroundings.clock->advance(100ms);
+  }
   cancellation.cancel(cancelled("the user went home"));
   const Status status = waiting.get();
   EXPECT_EQ(status.code(), Code::kCancelled);

@@ -12,6 +12,10 @@
 
 namespace tutti {
 
+// The collection of nodes whose updates are right only as a whole: a job whose graph has one restores a checkpoint
+// where an update may have been applied in part.
+inline constexpr const char* kWholeUpdatesOnly = "whole_updates_only";
+
 // Builds, around an optimiser, the nodes that workers and their chief run. Every worker builds the same graph and has a
 // session of its own; they meet through resources that have the same names on the parameter servers.
 //

@@ -95,6 +95,7 @@ ReplicaSync::Nodes StrictReplicas::build(const std::vector<GradientAndVariable>&
   {
     ScopeGuard wait = graph.control_dependencies({update});
     nodes.sync = open(read_step(global_step));
+    graph.add_to_collection(kWholeUpdatesOnly, *nodes.sync);
   }
   if (options_.variable_averages) {
     ScopeGuard wait = graph.control_dependencies({nodes.sync});

@@ -34,6 +34,9 @@ struct HookContext {
   LogFunction log;  // never null
   // Ends steps and what else waits; null: nothing does. For what a hook runs besides steps and may wait long.
   Cancellation* cancellation = nullptr;
+  // Tells the job's other tasks that this one fails with an error, before its session is closed. On a chief those who
+  // wait for it end, too; else it has no effect. Never null in a monitored session.
+  std::function<void(Session& session, const Status& error)> announce_failure = nullptr;
 };
 
 // What a hook adds to a step.

@@ -33,7 +33,8 @@ class MonitoredSession::Impl {
                       *environment_.files,
                       events_,
                       [this](const std::string& line) { environment_.say(line); },
-                      environment_.cancellation} {
+                      environment_.cancellation,
+                      [this](Session& session, const Status& error) { creator_->failed(session, error); }} {
     for (const Hook& hook : options_.hooks) hook->begin(hook_context_);
     make_live();
   }
@@ -142,6 +143,7 @@ std::unique_ptr<LiveSession> MonitoredSession::Impl::create() {
   auto live = std::make_unique<LiveSession>(creator_->create_session(), *environment_.clock, environment_.cancellation);
   frozen_at_ = graph_.id_limit();
   try {
+    creator_->begin(live->session(), live->coordinator());
     start_queue_runners(graph_, live->session(), live->coordinator());
     for (const Hook& hook : options_.hooks) hook->after_create_session(live->session(), live->coordinator());
   } catch (...) {
@@ -267,11 +269,17 @@ void MonitoredSession::Impl::end_hooks() {
       first.update(current_error());
     }
   }
+  if (first.ok()) {
+    creator_->ended(live_->session());
+  } else {
+    creator_->failed(live_->session(), first);
+  }
   throw_if_error(first);
 }
 
 void MonitoredSession::Impl::fail_hooks(LiveSession& live, const Status& error) {
   for (const Hook& hook : options_.hooks) hook->failed(live.session(), error);
+  creator_->failed(live.session(), error);
 }
 
 void MonitoredSession::Impl::after_close(LiveSession& live) {

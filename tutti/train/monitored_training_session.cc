@@ -73,6 +73,8 @@ std::unique_ptr<SessionCreator> session_creator(Graph& graph, const MonitoredTra
   creator.environment = options.environment;
   if (!options.is_chief) return std::make_unique<WorkerSessionCreator>(graph, std::move(creator));
   creator.checkpoint_dir = options.checkpoint_dir;
+  creator.fall_back_to_older_checkpoint = options.fall_back_to_older_checkpoint;
+  creator.fail_on_lost_values = options.fail_on_lost_values;
   return std::make_unique<ChiefSessionCreator>(graph, std::move(creator));
 }
 

@@ -32,6 +32,12 @@ struct MonitoredTrainingSessionOptions {
   SessionSettings config = {};
   double stop_grace_period_secs = 120;
   std::int64_t log_step_count_steps = 100;  // how often the speed is said and written; 0: never
+  // When the newest checkpoint cannot be read, the one before it is restored, and the log says so. False: the chief
+  // ends with the error.
+  bool fall_back_to_older_checkpoint = true;
+  // What the chief does when variables of a running job have lost their values (a parameter server was started again)
+  // and there is no checkpoint: it initialises those anew, and the log says which. True: it ends with kDataLoss.
+  bool fail_on_lost_values = false;
   // For the cluster, for the chief's initialisation, and for a lost task to come back.
   double max_wait_secs = 7200;
   std::string summary_dir = "";  // default: checkpoint_dir

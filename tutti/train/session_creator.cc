@@ -2,6 +2,10 @@
 
 #include <utility>
 
+#include "tutti/core/process_identity.h"
+#include "tutti/core/strings.h"
+#include "tutti/train/global_step.h"
+#include "tutti/train/internal/chief.h"
 #include "tutti/train/saver.h"
 #include "tutti/train/session_manager.h"
 
@@ -23,13 +27,31 @@ SessionManager& ScaffoldSessionCreator::manager() {
     manager.ready_op = scaffold.ready_op;
     manager.ready_for_local_init_op = scaffold.ready_for_local_init_op;
     manager.recovery_wait_secs = options_.recovery_wait_secs;
+    if (is_on_cluster() && get_global_step(graph_)) {
+      manager.chief_record = std::make_shared<internal::ChiefRecord>(graph_);
+    }
     manager_ = std::make_unique<SessionManager>(graph_, std::move(manager), options_.environment);
   }
   return *manager_;
 }
 
+bool ScaffoldSessionCreator::is_on_cluster() const {
+  const bool local = options_.master.empty() || options_.master == "local";
+  return options_.config.connect != nullptr || !local;
+}
+
+ChiefSessionCreator::ChiefSessionCreator(Graph& graph, SessionCreatorOptions options)
+    : ScaffoldSessionCreator(graph, std::move(options)) {}
+ChiefSessionCreator::~ChiefSessionCreator() = default;
+
 std::unique_ptr<Session> ChiefSessionCreator::create_session() {
   SessionManager& sessions = manager();
+  if (chief_ == nullptr && is_on_cluster() && get_global_step(graph())) {
+    const std::string& master = options().master;
+    chief_ = std::make_unique<internal::Chief>(
+        graph(), environment(), str_cat(describe_this_process(), master.empty() ? "" : str_cat(", master ", master)),
+        options().config.cluster.lease);
+  }
   const Scaffold& scaffold = *options().scaffold;
   PrepareOptions prepare;
   prepare.init_op = scaffold.init_op;
@@ -39,7 +61,20 @@ std::unique_ptr<Session> ChiefSessionCreator::create_session() {
   prepare.checkpoint_dir = options().checkpoint_dir;
   prepare.checkpoint_path = options().checkpoint_path;
   prepare.max_wait_secs = options().max_wait_secs;
+  prepare.fall_back_to_older_checkpoint = options().fall_back_to_older_checkpoint;
+  prepare.fail_on_lost_values = options().fail_on_lost_values;
+  prepare.chief = chief_.get();
   return sessions.prepare_session(prepare);
+}
+
+void ChiefSessionCreator::begin(Session& session, Coordinator& coordinator) {
+  if (chief_) chief_->begin(session, coordinator);
+}
+void ChiefSessionCreator::failed(Session& session, const Status& error) {
+  if (chief_) chief_->failed(session, error);
+}
+void ChiefSessionCreator::ended(Session& session) {
+  if (chief_) chief_->ended(session);
 }
 
 std::unique_ptr<Session> WorkerSessionCreator::create_session() {

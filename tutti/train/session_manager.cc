@@ -2,11 +2,16 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "tutti/core/cancellation.h"
+#include "tutti/core/process_identity.h"
+#include "tutti/optim/replica_sync.h"
 #include "tutti/train/internal/backoff.h"
+#include "tutti/train/internal/chief.h"
 #include "tutti/train/internal/on_cancel.h"
 #include "tutti/train/internal/preemption.h"
 #include "tutti/train/saver.h"
@@ -16,10 +21,14 @@ namespace tutti {
 namespace {
 
 constexpr Duration kNoLimit = Duration::zero();
+// For the chief: tasks of a job start one after the other, and a wait this short is not worth a line.
+constexpr std::chrono::seconds kQuietWait{3};
 
-std::string names_of(const Tensor& names) {
-  if (names.dtype() != DType::kString) return "";  // a ready_op without names says that all is well by running
-  return str_join(names.flat<std::string>(), ", ");
+// A ready_op without names says that all is well by running.
+std::vector<std::string> names_of(const Tensor& names) {
+  if (names.dtype() != DType::kString) return {};
+  const auto flat = names.flat<std::string>();
+  return {flat.begin(), flat.end()};
 }
 
 std::string name_or_none(const Node* node) { return node == nullptr ? "none" : node->name(); }
@@ -29,13 +38,15 @@ std::string name_or_none(const Node* node) { return node == nullptr ? "none" : n
 // How much of a wait is left.
 class SessionManager::Countdown {
  public:
-  Countdown(const Clock& clock, double secs) : clock_(clock), end_(clock.now() + seconds(secs)) {}
+  Countdown(const Clock& clock, double secs) : clock_(clock), begin_(clock.now()), end_(begin_ + seconds(secs)) {}
+  Duration passed() const { return clock_.now() - begin_; }
   // At least a second: zero means no limit, and a step that only asks must get to answer.
   Duration left() const { return std::max<Duration>(end_ - clock_.now(), std::chrono::seconds(1)); }
   bool has(Duration duration) const { return end_ - clock_.now() >= duration; }
 
  private:
   const Clock& clock_;
+  const TimePoint begin_;
   const TimePoint end_;
 };
 
@@ -74,8 +85,8 @@ std::string SessionManager::missing(Session& session, const Output& op, Duration
   if (!op) return "";
   const Result<std::vector<Tensor>> result = session.try_run({}, {op}, {}, run_options(limit));
   if (result.ok()) {
-    const std::string names = names_of((*result)[0]);
-    return names.empty() ? "" : str_cat("Variables not initialized: ", names);
+    const std::vector<std::string> names = names_of((*result)[0]);
+    return names.empty() ? "" : str_cat("Variables not initialized: ", str_join(names, ", "));
   }
   // An op that reads a variable instead of asking for it says so in its own words.
   const Status& status = result.status();
@@ -83,6 +94,10 @@ std::string SessionManager::missing(Session& session, const Output& op, Duration
       status.code() == Code::kFailedPrecondition && status.message().find("uninitialized") != std::string::npos;
   if (!uninitialized) throw_error(status.with_context(str_cat("ready op \"", op.node->name(), "\"")));
   return status.message();
+}
+
+std::vector<std::string> SessionManager::uninitialized(Session& session, const Output& op, Duration limit) {
+  return names_of(session.run({}, {op}, {}, run_options(limit))[0]);
 }
 
 std::string SessionManager::run_local_init(Session& session, Duration limit) {
@@ -93,63 +108,151 @@ std::string SessionManager::run_local_init(Session& session, Duration limit) {
   return "";
 }
 
-std::string SessionManager::find_checkpoint(const PrepareOptions& options) {
-  if (!options.checkpoint_path.empty()) return options.checkpoint_path;
+// The prefixes that may be restored, the best first; none: there is no checkpoint.
+std::vector<std::string> SessionManager::find_checkpoints(const PrepareOptions& options) {
+  if (options.saver == nullptr) return {};
+  if (!options.checkpoint_path.empty()) return {options.checkpoint_path};
+  if (options.checkpoint_dir.empty()) return {};
+  if (environment_.files->info(options.checkpoint_dir).status().code() == Code::kNotFound) {
+    throw_if_error(environment_.files->make_directories(options.checkpoint_dir));
+    environment_.say(
+        str_cat("Made the directory ", options.checkpoint_dir, ": there was none. Training starts fresh."));
+  }
   const Countdown countdown(*environment_.clock, options.max_wait_secs);
   internal::Backoff backoff(options_.recovery_wait_secs ? std::optional(seconds(*options_.recovery_wait_secs))
                                                         : std::nullopt);
   bool said = false;
   while (true) {
-    const std::optional<std::string> path =
-        latest_checkpoint(*environment_.files, options.checkpoint_dir, options.saver->latest_filename())
+    const std::optional<CheckpointState> state =
+        read_checkpoint_state(*environment_.files, options.checkpoint_dir, options.saver->latest_filename())
             .value_or_throw();
+    if (state) {
+      std::vector<std::string> paths(state->all_model_checkpoint_paths.rbegin(),
+                                     state->all_model_checkpoint_paths.rend());
+      std::erase(paths, state->model_checkpoint_path);
+      paths.insert(paths.begin(), state->model_checkpoint_path);
+      return paths;
+    }
     const Duration pause = backoff.next();
-    if (path || !options.wait_for_checkpoint || !countdown.has(pause)) return path.value_or("");
+    if (!options.wait_for_checkpoint || !countdown.has(pause)) return {};
     if (!said) environment_.say(str_cat("Waiting for a checkpoint in ", options.checkpoint_dir, "."));
     said = true;
     environment_.wait(pause);
   }
 }
 
-std::unique_ptr<Session> SessionManager::restore(const PrepareOptions& options, bool* restored) {
+Status SessionManager::restore_one(Session& session, const std::string& path, const PrepareOptions& options) {
+  const bool listed = options.checkpoint_path.empty();
+  if (listed && !checkpoint_exists(*environment_.files, path)) return data_loss("its index file is missing");
+  environment_.say(str_cat("Restoring parameters from ", path));
+  return options.saver->try_restore(session, path, run_options(kNoLimit));
+}
+
+// False: there is no checkpoint.
+bool SessionManager::restore(Session& session, const PrepareOptions& options) {
   if (!options.checkpoint_dir.empty() && !options.checkpoint_path.empty()) {
     throw_error(invalid_argument("SessionManager: both checkpoint_dir (", options.checkpoint_dir,
                                  ") and checkpoint_path (", options.checkpoint_path, ") are given"));
   }
-  std::unique_ptr<Session> session = open(seconds(options.max_wait_secs));
-  *restored = false;
-  if (options.saver == nullptr || (options.checkpoint_dir.empty() && options.checkpoint_path.empty())) return session;
-  const std::string path = find_checkpoint(options);
-  if (path.empty()) return session;
-  environment_.say(str_cat("Restoring parameters from ", path));
-  options.saver->restore(*session, path, run_options(kNoLimit));
-  // Those of the run before are now this saver's to delete when their time comes.
-  if (options.checkpoint_path.empty()) {
-    const auto state =
-        read_checkpoint_state(*environment_.files, options.checkpoint_dir, options.saver->latest_filename())
-            .value_or_throw();
-    if (state) options.saver->recover_last_checkpoints(state->all_model_checkpoint_paths);
+  const std::vector<std::string> paths = find_checkpoints(options);
+  if (paths.empty()) return false;
+  Status newest;
+  for (const std::string& path : paths) {
+    const Status restored = restore_one(session, path, options);
+    if (restored.ok()) {
+      if (options.checkpoint_path.empty()) {
+        // Those of the run before are now this saver's to delete when their time comes, oldest first.
+        options.saver->recover_last_checkpoints({paths.rbegin(), paths.rend()});
+      }
+      return true;
+    }
+    newest.update(restored);
+    if (restored.code() != Code::kDataLoss || !options.fall_back_to_older_checkpoint) throw_error(restored);
+    environment_.say(str_cat("The checkpoint ", path, " cannot be read: ", restored.message()));
   }
-  *restored = true;
-  return session;
+  throw_error(data_loss("none of the ", paths.size(), " checkpoints of ",
+                        options.checkpoint_path.empty() ? options.checkpoint_dir : options.checkpoint_path,
+                        " can be read; move them away to train from the beginning. The newest: ", newest.message()));
+}
+
+void SessionManager::initialize(Session& session, const PrepareOptions& options) {
+  if (options.init_op == nullptr && !options.init_fn && options_.local_init_op == nullptr) {
+    throw_error(failed_precondition(
+        "Model is not initialized and no init_op, init_fn or local_init_op was given, and no checkpoint"));
+  }
+  if (options.init_op != nullptr) {
+    session.run(options.init_feed_dict, {}, {options.init_op}, run_options(kNoLimit));
+  }
+  if (options.init_fn) options.init_fn(session);
+}
+
+// Whether the variables have the values of this job already, after what was lost of them has been replaced. Otherwise
+// it is all to be restored or initialised.
+bool SessionManager::keep_values(Session& session, const PrepareOptions& options) {
+  if (options.chief == nullptr) return false;
+  const internal::Predecessor before = options.chief->claim(session, run_options(kNoLimit));
+  // Without a beat it never got as far as having values.
+  if (before == internal::Predecessor::kNone || options.chief->last_step() < 0) return false;
+  if (!options_.ready_for_local_init_op) return false;
+  const bool has_checkpoint = !find_checkpoints(options).empty();
+  // What made a chief fail may be in the values (a loss that is not a number).
+  if (before == internal::Predecessor::kFailed && has_checkpoint) return false;
+  // An update may have been applied in part.
+  const bool whole_updates_only = !graph_.collection(kWholeUpdatesOnly).empty();
+  if (whole_updates_only && has_checkpoint) return false;
+  const std::vector<std::string> lost = uninitialized(session, options_.ready_for_local_init_op, kNoLimit);
+  if (!lost.empty()) {
+    replace_lost(session, lost, options);
+    return true;
+  }
+  const std::string earlier =
+      options.chief->predecessor() ? str_cat(" of the earlier chief (", options.chief->predecessor()->name, ")") : "";
+  environment_.say(str_cat("All variables still have the values", earlier, ": training goes on, nothing is restored."));
+  return true;
+}
+
+void SessionManager::replace_lost(Session& session, const std::vector<std::string>& lost,
+                                  const PrepareOptions& options) {
+  std::set<std::string> devices;
+  for (const std::string& name : lost) {
+    const Node* variable = graph_.find(name);
+    if (variable != nullptr) devices.insert(variable->requested_device());
+  }
+  const std::string where = str_join(std::vector<std::string>(devices.begin(), devices.end()), ", ");
+  const std::string what = str_cat("Lost the values of variables", where.empty() ? "" : " on ", where,
+                                   " at about step ", options.chief->last_step(), " (", str_join(lost, ", "), ")");
+  if (find_checkpoints(options).empty()) {
+    if (options.fail_on_lost_values) throw_error(data_loss(what, ", and there is no checkpoint"));
+    environment_.say(str_cat(what, ", and there is no checkpoint: they are initialised anew. What they had learned in ",
+                             options.chief->last_step(), " steps is gone."));
+    return initialize_variables(session, lost, options);
+  }
+  environment_.say(str_cat(what, ": all variables go back to the newest checkpoint."));
+  static_cast<void>(restore(session, options));
+}
+
+void SessionManager::initialize_variables(Session& session, const std::vector<std::string>& names,
+                                          const PrepareOptions& options) {
+  std::map<std::string, Node*> initializers;
+  for (const Var& variable : global_variables(graph_)) initializers[variable.name()] = variable.initializer();
+  std::vector<NodeName> targets;
+  for (const std::string& name : names) {
+    const auto found = initializers.find(name);
+    if (found == initializers.end() || found->second == nullptr) return initialize(session, options);
+    targets.emplace_back(found->second);
+  }
+  session.run(options.init_feed_dict, {}, targets, run_options(kNoLimit));
 }
 
 std::unique_ptr<Session> SessionManager::prepare_session(const PrepareOptions& options) {
-  bool restored = false;
-  std::unique_ptr<Session> session = restore(options, &restored);
-  if (!restored) {
-    if (options.init_op == nullptr && !options.init_fn && options_.local_init_op == nullptr) {
-      throw_error(failed_precondition(
-          "Model is not initialized and no init_op, init_fn or local_init_op was given, and no checkpoint"));
-    }
-    if (options.init_op != nullptr) {
-      session->run(options.init_feed_dict, {}, {options.init_op}, run_options(kNoLimit));
-    }
-    if (options.init_fn) options.init_fn(*session);
-  }
+  std::unique_ptr<Session> session = open(seconds(options.max_wait_secs));
+  const bool kept = keep_values(*session, options);
+  const bool restored = !kept && restore(*session, options);
+  if (!kept && !restored) initialize(*session, options);
   const std::string how =
       str_cat("Init op: ", name_or_none(options.init_op), ", init fn: ", options.init_fn ? "given" : "none",
-              ", local_init_op: ", name_or_none(options_.local_init_op), ", restored: ", restored ? "yes" : "no");
+              ", local_init_op: ", name_or_none(options_.local_init_op), ", restored: ", restored ? "yes" : "no",
+              ", kept: ", kept ? "yes" : "no");
   std::string not_ready = run_local_init(*session, kNoLimit);
   if (!not_ready.empty()) {
     throw_error(failed_precondition("Init operations did not make model ready for local_init. ", how, ". ", not_ready));
@@ -162,8 +265,8 @@ std::unique_ptr<Session> SessionManager::prepare_session(const PrepareOptions& o
 }
 
 std::pair<std::unique_ptr<Session>, bool> SessionManager::recover_session(const PrepareOptions& options) {
-  bool restored = false;
-  std::unique_ptr<Session> session = restore(options, &restored);
+  std::unique_ptr<Session> session = open(seconds(options.max_wait_secs));
+  const bool restored = restore(*session, options);
   std::string not_ready = run_local_init(*session, kNoLimit);
   if (!restored) return {std::move(session), false};
   if (not_ready.empty()) not_ready = missing(*session, options_.ready_op, kNoLimit);
@@ -187,6 +290,34 @@ std::string SessionManager::why_not_ready(std::unique_ptr<Session>& session, Dur
   }
 }
 
+// What a task that is not the chief waits for, as far as the chief has left word. Its own variables are news only when
+// the chief is done with what it thinks is all.
+std::string SessionManager::waiting_for(Session* session, const std::string& not_ready, Duration limit) {
+  const std::string unknown = str_cat("Waiting for model to be ready. ", not_ready);
+  if (session == nullptr || options_.chief_record == nullptr) return unknown;
+  const Result<std::optional<internal::ChiefState>> read = options_.chief_record->read(*session, run_options(limit));
+  if (!read.ok()) return unknown;
+  if (!*read) {
+    return "Waiting for the chief: none has come yet. One task of the job must be started with is_chief = true.";
+  }
+  const internal::ChiefState& chief = **read;
+  const bool gone = process_life(chief.process) == ProcessLife::kGone;
+  switch (chief.phase) {
+    case internal::ChiefState::Phase::kPreparing:
+      if (gone) return str_cat("Waiting for another chief: ", chief.name, " is gone.");
+      return str_cat("Waiting for the chief (", chief.name, ") to initialise or restore the variables.");
+    case internal::ChiefState::Phase::kFailed:
+      return str_cat("Waiting for the chief to be started again: ", chief.name, " ended with ", chief.error);
+    case internal::ChiefState::Phase::kTraining:
+      if (gone) return str_cat("Waiting for another chief: ", chief.name, " is gone. ", not_ready);
+      return str_cat("The chief (", chief.name, ") trains, but this task's graph has more variables than the chief's. ",
+                     not_ready);
+    case internal::ChiefState::Phase::kEnded:
+      break;
+  }
+  return str_cat("The job whose chief was ", chief.name, " has ended. Waiting for a new chief. ", not_ready);
+}
+
 std::unique_ptr<Session> SessionManager::wait_for_session(double max_wait_secs) {
   const Countdown countdown(*environment_.clock, max_wait_secs);
   internal::Backoff backoff(options_.recovery_wait_secs ? std::optional(seconds(*options_.recovery_wait_secs))
@@ -200,8 +331,12 @@ std::unique_ptr<Session> SessionManager::wait_for_session(double max_wait_secs) 
     if (!countdown.has(pause)) {
       throw_error(deadline_exceeded("Session was not ready after waiting ", max_wait_secs, " secs. ", not_ready));
     }
-    if (not_ready != said) environment_.say(str_cat("Waiting for model to be ready. ", not_ready));
-    said = not_ready;
+    const std::string wait = waiting_for(session.get(), not_ready, countdown.left());
+    const bool is_news = session == nullptr || countdown.passed() >= kQuietWait;
+    if (is_news && wait != said) {
+      environment_.say(wait);
+      said = wait;
+    }
     environment_.wait(pause);
   }
 }

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "tutti/graph/graph.h"
 #include "tutti/runtime/session.h"
@@ -16,6 +17,11 @@ namespace tutti {
 
 class Saver;
 
+namespace internal {
+class Chief;
+class ChiefRecord;
+}  // namespace internal
+
 struct SessionManagerOptions {
   std::string master = "";
   SessionSettings config = {};
@@ -25,6 +31,8 @@ struct SessionManagerOptions {
   Output ready_for_local_init_op = {};  // likewise
   // Between two looks at what is not ready. Nothing: a little at first, up to a second.
   std::optional<double> recovery_wait_secs = std::nullopt;
+  // For tasks that wait for the chief to say what it does; null: nothing is known of it.
+  std::shared_ptr<const internal::ChiefRecord> chief_record = nullptr;
 };
 
 // Where variables come from.
@@ -33,8 +41,14 @@ struct PrepareOptions {
   Feeds init_feed_dict = {};
   std::function<void(Session&)> init_fn = nullptr;
   Saver* saver = nullptr;            // null: checkpoints are not looked at
-  std::string checkpoint_dir = "";   // the newest one in it
+  std::string checkpoint_dir = "";   // the newest one in it that can be read; it is made where it does not exist
   std::string checkpoint_path = "";  // or this one; not both
+  // False: when the newest one cannot be read, that is an error.
+  bool fall_back_to_older_checkpoint = true;
+  // Makes this task the job's chief, and keeps values that variables have from it already; null: there are no others.
+  internal::Chief* chief = nullptr;
+  // Values that were lost, without a checkpoint to restore them from, are an error instead of being initialised anew.
+  bool fail_on_lost_values = false;
   bool wait_for_checkpoint = false;  // until there is one
   double max_wait_secs = 7200;
 };
@@ -46,8 +60,9 @@ class SessionManager {
   // kInvalidArgument when there is a ready_for_local_init_op without a local_init_op. `graph` outlives this.
   SessionManager(Graph& graph, SessionManagerOptions options, Environment environment = {});
 
-  // The chief's: restored from a checkpoint, else initialised; then ready. kFailedPrecondition, naming the variables
-  // that are missing, when it is not.
+  // The chief's: values of this job are kept; otherwise restored from a checkpoint, else initialised; then ready.
+  // Errors: kFailedPrecondition for variables that are still missing, and for a second chief; kDataLoss when there are
+  // checkpoints and none can be read, and for values that were lost where options.fail_on_lost_values.
   std::unique_ptr<Session> prepare_session(const PrepareOptions& options);
   // The session, and whether it was restored and is ready. It never initialises (init_op and init_fn are not used).
   std::pair<std::unique_ptr<Session>, bool> recover_session(const PrepareOptions& options);
@@ -59,8 +74,15 @@ class SessionManager {
   class Countdown;
 
   std::unique_ptr<Session> open(Duration limit);
-  std::unique_ptr<Session> restore(const PrepareOptions& options, bool* restored);
-  std::string find_checkpoint(const PrepareOptions& options);
+  bool restore(Session& session, const PrepareOptions& options);
+  Status restore_one(Session& session, const std::string& path, const PrepareOptions& options);
+  std::vector<std::string> find_checkpoints(const PrepareOptions& options);
+  void initialize(Session& session, const PrepareOptions& options);
+  bool keep_values(Session& session, const PrepareOptions& options);
+  void replace_lost(Session& session, const std::vector<std::string>& lost, const PrepareOptions& options);
+  void initialize_variables(Session& session, const std::vector<std::string>& names, const PrepareOptions& options);
+  std::string waiting_for(Session* session, const std::string& not_ready, Duration limit);
+  std::vector<std::string> uninitialized(Session& session, const Output& op, Duration limit);
   // What is missing; empty: nothing.
   std::string run_local_init(Session& session, Duration limit);
   std::string missing(Session& session, const Output& op, Duration limit);

@@ -7,7 +7,7 @@
 
 #include "tutti/core/cancellation.h"
 #include "tutti/train/coordinator.h"
-#include "tutti/train/internal/chief_notice.h"
+#include "tutti/train/internal/chief_record.h"
 #include "tutti/train/internal/preemption.h"
 
 namespace tutti {
@@ -33,6 +33,10 @@ void attend(Session& session, const std::string& presence) {
 
 // For what is run when a session may be broken already.
 constexpr std::chrono::seconds kStopTimeout{10};
+// Between two looks at the chief: seldom enough to cost nothing beside training.
+constexpr std::chrono::seconds kBetweenLooks{1};
+// What a job that is started again gets until its chief is there. It takes its place before it restores a large model.
+constexpr std::chrono::seconds kComeBack{30};
 
 }  // namespace
 
@@ -85,11 +89,9 @@ void SyncReplicasHook::begin(HookContext& context) {
   ready_ = sync_.ready_for_local_init().name();
   local_init_ = (is_chief_ ? sync_.chief_init() : sync_.local_step_init())->name();
   if (sync_.presence() != nullptr) presence_ = sync_.presence()->name();
-  notice_ = std::make_shared<internal::ChiefNotice>();
-  notice_->build(context.graph);
+  record_ = std::make_shared<internal::ChiefRecord>(context.graph);
   context_ = &context;
   if (!is_chief_) return;
-  chief_ = sync_.worker();
   init_tokens_ = sync_.init_tokens(num_tokens_)->name();
   apply_ = sync_.sync()->name();
   cancel_ = sync_.cancel()->name();
@@ -102,14 +104,13 @@ void SyncReplicasHook::after_create_session(Session& session, Coordinator& coord
   check_ready(session, ready_, local_init_, options);
   if (!presence_.empty()) attend(session, presence_);
   if (is_chief_) {
-    notice_->prepare(session, options);
     session.run({local_init_}, options);
     session.run({init_tokens_}, options);
     start_applying(session, coordinator);
     return;
   }
   // Before the wait for the chief that initialising may be.
-  notice_->watch(session, coordinator, options);
+  watch_chief(session, coordinator, options);
   const Status begun = session.try_run({}, {}, {local_init_}, options).status();
   if (begun.code() == Code::kOutOfRange) return coordinator.request_stop();  // there is nothing left to do
   if (!begun.ok()) throw_if_error(coordinator.requested_error());
@@ -118,8 +119,8 @@ void SyncReplicasHook::after_create_session(Session& session, Coordinator& coord
 
 void SyncReplicasHook::start_applying(Session& session, Coordinator& coordinator) {
   applying_ = std::make_shared<Applying>(apply_, interrupt_);
-  const auto tell = [notice = notice_, clock = &context_->clock, chief = chief_, &session](const Status& error) {
-    if (!internal::is_preemption(error)) notice->post(session, *clock, chief, error);
+  const auto tell = [context = context_, &session](const Status& error) {
+    if (!internal::is_preemption(error) && context->announce_failure) context->announce_failure(session, error);
   };
   coordinator.start_thread("SyncReplicas", [&session, &coordinator, applying = applying_, tell] {
     try {
@@ -137,8 +138,26 @@ void SyncReplicasHook::start_applying(Session& session, Coordinator& coordinator
   });
 }
 
-void SyncReplicasHook::failed(Session& session, const Status& error) {
-  if (is_chief_) notice_->post(session, context_->clock, chief_, error);
+// A worker that is made after the chief has failed cannot know whether the job is just being started again: a chief
+// that comes back gets some time. One that fails while the worker looks is believed at once.
+void SyncReplicasHook::watch_chief(Session& session, Coordinator& coordinator, const RunOptions& options) {
+  Result<std::optional<internal::ChiefState>> first = record_->read(session, options);
+  if (!first.ok()) throw_error(first.status().with_context("synchronous replicas"));
+  coordinator.start_thread("ChiefWatch", [record = record_, found = *std::move(first), &session, &coordinator] {
+    const TimePoint patience_ends = coordinator.clock().now() + kComeBack;
+    while (!coordinator.wait_for_stop(kBetweenLooks)) {
+      const Result<std::optional<internal::ChiefState>> now = record->read(session, internal::chief_record_options());
+      if (!now.ok() || !*now) continue;  // the worker's own steps meet with that
+      const internal::ChiefState& chief = **now;
+      const bool is_old = found == *now;
+      if (chief.phase != internal::ChiefState::Phase::kFailed) continue;
+      if (is_old && coordinator.clock().now() < patience_ends) continue;
+      const std::string absent = is_old ? str_cat("; no other has come for ", kComeBack.count(), " s") : "";
+      coordinator.request_stop(
+          cancelled("synchronous replicas: the chief (", chief.name, ") ended with an error: ", chief.error, absent));
+      static_cast<void>(session.close());
+    }
+  });
 }
 
 void SyncReplicasHook::end(Session& session) {

@@ -10,7 +10,7 @@
 namespace tutti {
 
 namespace internal {
-class ChiefNotice;
+class ChiefRecord;
 }
 
 // For SyncReplicas and StrictReplicas. On every new session: checks that global variables have values, initialises this
@@ -19,8 +19,9 @@ class ChiefNotice;
 // after this one find variables that nobody changes any more, and the workers that wait are told with kOutOfRange.
 // (TensorFlow's chief tells them also when it only recovers, and waits for the thread until its grace period is over.)
 // When the chief fails, their steps end with kCancelled within seconds, naming the chief and its error. (TensorFlow's
-// workers see the end of training then.) A worker that comes after that ends so within minutes, unless a chief has come
-// by then: jobs are started again. One that comes after the end of training has a session that should stop at once.
+// workers see the end of training then.) A worker that comes after that ends so within half a minute, unless a chief
+// has come by then: jobs are started again. One that comes after the end of training has a session that should stop at
+// once.
 class SyncReplicasHook : public SessionRunHook {
  public:
   // `sync` must outlive begin(). `num_tokens`: as ReplicaSync::init_tokens has it.
@@ -31,11 +32,11 @@ class SyncReplicasHook : public SessionRunHook {
   // Throws Error: kFailedPrecondition that names the variables without a value.
   void after_create_session(Session& session, Coordinator& coordinator) override;
   void end(Session& session) override;
-  void failed(Session& session, const Status& error) override;
 
  private:
   class Applying;
   void start_applying(Session& session, Coordinator& coordinator);
+  void watch_chief(Session& session, Coordinator& coordinator, const RunOptions& options);
 
   ReplicaSync& sync_;
   const bool is_chief_;
@@ -48,8 +49,7 @@ class SyncReplicasHook : public SessionRunHook {
   std::string apply_;
   std::string interrupt_;
   std::string cancel_;
-  std::string chief_;  // its name, where it has one
-  std::shared_ptr<internal::ChiefNotice> notice_;
+  std::shared_ptr<internal::ChiefRecord> record_;
   const HookContext* context_ = nullptr;  // from begin() on
   std::shared_ptr<Applying> applying_;    // the chief's, in its present session
 };
