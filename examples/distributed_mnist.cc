@@ -60,6 +60,10 @@ struct Flags {
   std::int64_t digits = 30000;
   bool evaluate = true;
   bool log_cluster = false;
+  SecurityOptions security;
+  std::string join_token_file;
+  std::vector<std::string> data_directories;
+  double lease_seconds = 0;
 };
 
 using MakeOptimizer = std::function<std::unique_ptr<Optimizer>(double learning_rate)>;
@@ -127,13 +131,46 @@ void add_flags(CLI::App& app, Flags& flags) {
   app.add_flag("--log_cluster", flags.log_cluster, "Say when other tasks come and go");
 }
 
+// For tasks on several machines.
+void add_network_flags(CLI::App& app, Flags& flags) {
+  app.add_option("--ca", flags.security.ca_file, "PEM file with the trusted authority (tutti certs)");
+  app.add_option("--cert", flags.security.certificate_file, "PEM file with this task's certificate");
+  app.add_option("--key", flags.security.key_file, "PEM file with its key");
+  app.add_option("--join_token_file", flags.join_token_file,
+                 "File with the cluster's secret; else the environment variable TUTTI_JOIN_TOKEN");
+  app.add_flag("--insecure", flags.security.insecure,
+               "No encryption and no secret: anyone who reaches the ports can run graphs here");
+  app.add_option("--data_dir", flags.data_directories,
+                 "A directory that the tasks may read and write besides --checkpoint_dir; may be given again");
+  app.add_option("--lease", flags.lease_seconds, "Seconds that a task may be silent before it is taken for dead; 30")
+      ->check(CLI::Range(0.5, 1e6));
+}
+
 // Which task of which cluster this is: what `tutti run` says in TF_CONFIG, else the flags.
 ServerOptions this_task(const Flags& flags) {
-  if (auto told = server_options_from_env().value_or_throw()) return *std::move(told);
   ServerOptions options;
-  options.cluster = ClusterSpec::from_flags(flags.ps_hosts, flags.worker_hosts).value_or_throw();
-  options.job = flags.job_name;
-  options.task = flags.task_index;
+  if (auto told = server_options_from_env().value_or_throw()) {
+    options = *std::move(told);
+  } else {
+    options.cluster = ClusterSpec::from_flags(flags.ps_hosts, flags.worker_hosts).value_or_throw();
+    options.job = flags.job_name;
+    options.task = flags.task_index;
+    options.security = flags.security;
+    options.data_directories = flags.data_directories;
+  }
+  if (!flags.join_token_file.empty()) {
+    const std::string text = read_file(local_file_system(), flags.join_token_file).value_or_throw();
+    options.security.join_token = str_strip(text);
+  }
+  // Where graphs may touch some directories only, this is one of them.
+  const bool open_to_others = flags.security.insecure || !flags.security.ca_file.empty();
+  if (!flags.checkpoint_dir.empty() && (open_to_others || !options.data_directories.empty())) {
+    throw_if_error(local_file_system().make_directories(flags.checkpoint_dir));
+    options.data_directories.push_back(flags.checkpoint_dir);
+  }
+  if (flags.lease_seconds > 0) {
+    options.lease = std::chrono::milliseconds(static_cast<std::int64_t>(1000 * flags.lease_seconds));
+  }
   return options;
 }
 
@@ -372,6 +409,7 @@ int main(int argc, char** argv) {
   CLI::App app("Trains on digits with parameter servers and workers.");
   Flags flags;
   add_flags(app, flags);
+  add_network_flags(app, flags);
   CLI11_PARSE(app, argc, argv);
   try {
     return run(flags);

@@ -25,6 +25,11 @@ void set_variable(std::vector<std::string>& environment, std::string_view name, 
   environment.push_back(str_cat(name, "=", value));
 }
 
+void set_or_remove(std::vector<std::string>& environment, std::string_view name, std::string_view value) {
+  if (!value.empty()) return set_variable(environment, name, value);
+  std::erase_if(environment, [&](const std::string& entry) { return entry.starts_with(str_cat(name, "=")); });
+}
+
 void set_unless_there(std::vector<std::string>& environment, std::string_view name, std::string_view value) {
   if (variable_of(environment, name).empty()) set_variable(environment, name, value);
 }
@@ -112,6 +117,10 @@ class Planner {
                          task.index, "}}"));
     for (const char* name : {"TUTTI_THREADS", "OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"}) {
       set_unless_there(task.environment, name, str_cat(threads));
+    }
+    set_or_remove(task.environment, "TUTTI_JOIN_TOKEN", options_.join_token);
+    if (options_.join_token.empty()) {
+      set_variable(task.environment, "TUTTI_DATA_DIRS", str_join(options_.data_directories, ":"));
     }
     if (options_.lease_seconds > 0) set_variable(task.environment, "TUTTI_LEASE", str_cat(options_.lease_seconds));
     set_unless_there(task.environment, "PYTHONUNBUFFERED", "1");  // lines are shown when they are written

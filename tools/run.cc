@@ -1,13 +1,17 @@
 // tutti run: a whole cluster as processes of this machine.
 #include <sched.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <cerrno>
 #include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -37,6 +41,8 @@ with exit code 0 the other tasks are ended, and the job's exit code is 0; else i
 for good (128 and the number, when a signal ended it). A ps that ends before the workers, with exit code 0, is started
 again too; without restarts the workers get --patience to end as well, before the job fails.
 
+The tasks share a secret (TUTTI_JOIN_TOKEN), drawn for the job, without which no other user of the machine can use them.
+
 Ctrl-C and SIGTERM end all tasks and what these have started; a second one kills them. Nothing is left behind, also when
 tutti itself is killed.
 
@@ -51,6 +57,7 @@ struct RunFlags {
   int restarts = 0;
   double grace_seconds = 10;
   double patience_seconds = 60;
+  bool insecure = false;
 };
 
 std::vector<std::string> environment() {
@@ -74,9 +81,27 @@ std::chrono::milliseconds milliseconds_of(double seconds) {
   return std::chrono::milliseconds(static_cast<std::int64_t>(std::ceil(1000 * seconds)));
 }
 
-int run_job(const RunFlags& flags) {
+// The job's secret: what the user gave, else one that nobody can guess.
+std::string draw_join_token() {
+  const char* const given = std::getenv("TUTTI_JOIN_TOKEN");
+  if (given != nullptr && *given != '\0') return given;
+  std::array<unsigned char, 16> bytes{};
+  if (getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) {
+    throw_error(internal_error("no random numbers for the join token: ", std::strerror(errno)));
+  }
+  std::string token;
+  for (const unsigned char byte : bytes) {
+    token += "0123456789abcdef"[byte >> 4];
+    token += "0123456789abcdef"[byte & 15];
+  }
+  return token;
+}
+
+int run_job(RunFlags& flags) {
   try {
     std::error_code error;
+    if (!flags.insecure) flags.launch.join_token = draw_join_token();
+    if (flags.launch.data_directories.empty()) flags.launch.data_directories = {std::filesystem::current_path()};
     const LaunchPlace place = {.environment = environment(),
                                .tutti = std::filesystem::read_symlink("/proc/self/exe", error),
                                .cores = usable_cores()};
@@ -124,6 +149,14 @@ void add_run_flags(CLI::App& command, RunFlags& flags) {
                   "Seconds that the workers get to end when a ps has ended by itself, for good; 0: no limit")
       ->check(CLI::Range(0.0, 1e7))
       ->capture_default_str();
+  command.add_flag("--insecure", flags.insecure,
+                   "No join token: any user of this machine can run graphs on the job's tasks. TensorFlow's clients "
+                   "need this");
+  command
+      .add_option("--data-dir", launch.data_directories,
+                  "With --insecure: a directory that graphs may read and write, the current one when not given; may be "
+                  "given again")
+      ->allow_extra_args(false);
   command.add_flag("--ps-server", launch.ps_server, "Parameter servers run `tutti server` instead of PROGRAM");
   command.add_flag("--host-flags", launch.host_flags,
                    "Adds --ps_hosts, --worker_hosts, --job_name and --task_index to PROGRAM's arguments");

@@ -85,9 +85,10 @@ void add_server_flags(CLI::App& command, ServerFlags& flags) {
   command.add_option("--listen", flags.listen, "Where to listen (host:port) when not at the task's own address");
   command.add_option("--threads", flags.threads, "Threads that compute; 0: what TUTTI_THREADS says, else one a core")
       ->check(CLI::Range(0, 1024));
-  command.add_option("--data-dir", flags.data_directories,
-                     "A directory that graphs may read and write; may be given again. On the loopback the default is "
-                     "every directory, elsewhere none");
+  command.add_option(
+      "--data-dir", flags.data_directories,
+      "A directory that graphs may read and write; may be given again. Else what TUTTI_DATA_DIRS says; else, "
+      "on the loopback, every directory, and elsewhere none");
   command.add_option("--ca", flags.ca_file, "PEM file with the authority whose certificates are believed");
   command.add_option("--cert", flags.certificate_file, "PEM file with this task's certificate");
   command.add_option("--key", flags.key_file, "PEM file with its key");
@@ -148,8 +149,7 @@ std::string read_token(const ServerFlags& flags) {
     if (token.empty()) throw_error(invalid_argument("--join-token-file: ", flags.token_file, " is empty"));
     return token;
   }
-  const char* token = std::getenv("TUTTI_JOIN_TOKEN");
-  return token == nullptr ? "" : token;
+  return "";  // the server takes TUTTI_JOIN_TOKEN
 }
 
 LogLevel parse_level(const std::string& name) {
@@ -170,7 +170,7 @@ ServerOptions server_options(const ServerFlags& flags) {
   options.security.key_file = flags.key_file;
   options.security.join_token = read_token(flags);
   options.security.insecure = flags.insecure;
-  options.data_directories = flags.data_directories;
+  options.data_directories = flags.data_directories.empty() ? data_directories_from_env() : flags.data_directories;
   options.session_idle_limit = std::chrono::seconds(flags.idle_limit_seconds);
   options.lease = flags.lease_seconds > 0
                       ? std::chrono::milliseconds(static_cast<std::int64_t>(1000 * flags.lease_seconds))

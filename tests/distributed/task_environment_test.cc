@@ -67,6 +67,26 @@ TEST(TaskEnvironment, ATaskOfACluster) {
   EXPECT_EQ(options->lease, std::chrono::seconds(3));
 }
 
+TEST(TaskEnvironment, TheTokenOfTheJob) {
+  const Setting setting("TUTTI_JOIN_TOKEN", "open sesame");
+  EXPECT_EQ(with_token_from_env({}).join_token, "open sesame");
+  EXPECT_EQ(with_token_from_env({.join_token = "own"}).join_token, "own");
+  EXPECT_EQ(with_token_from_env({.insecure = true}).join_token, "");
+  const Setting config("TF_CONFIG", R"({"cluster": {"ps": ["a:1"]}, "task": {"type": "ps", "index": 0}})");
+  EXPECT_EQ(server_options_from_env().value_or_throw()->security.join_token, "open sesame");
+}
+
+TEST(TaskEnvironment, DataDirectories) {
+  const Setting config("TF_CONFIG", R"({"cluster": {"ps": ["a:1"]}, "task": {"type": "ps", "index": 0}})");
+  for (const auto& [text, directories] : {std::pair<const char*, std::vector<std::string>>{nullptr, {}},
+                                          {"", {}},
+                                          {"/a", {"/a"}},
+                                          {"/a:b c:", {"/a", "b c"}}}) {
+    const Setting setting("TUTTI_DATA_DIRS", text);
+    EXPECT_EQ(server_options_from_env().value_or_throw()->data_directories, directories);
+  }
+}
+
 TEST(TaskEnvironment, NoCluster) {
   for (const char* text : {static_cast<const char*>(nullptr), "{}"}) {
     const Setting config("TF_CONFIG", text);

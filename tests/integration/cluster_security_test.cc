@@ -244,7 +244,7 @@ TEST(ClusterReplayTest, WhatWasHeardIsOfNoUse) {
     const auto session = connect(str_cat("grpc://127.0.0.1:", proxy.port()), graph, options).value_or_throw();
     EXPECT_TRUE(session->try_run({}, {two}).ok());
     EXPECT_TRUE(session->close().ok());
-    recorded = proxy.sent();
+    recorded = proxy.longest_sent();
   }
   EXPECT_EQ(recorded.find(kToken), std::string::npos);
   test::RawConnection replay(cluster.port("worker", 0));

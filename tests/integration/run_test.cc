@@ -16,6 +16,9 @@
 #include "tests/core/temp_directory.h"
 #include "tests/integration/process_cluster.h"
 #include "tutti/core/strings.h"
+#include "tutti/ops/array.h"
+#include "tutti/ops/builders.h"
+#include "tutti/ops/op_table.h"
 
 namespace tutti::run_test {
 
@@ -121,6 +124,49 @@ TEST_F(RunTest, TheFirstFailureIsTheExitCode) {
   EXPECT_EQ(job.wait(), 7) << job.output();
   EXPECT_EQ(count_lines_with(job.output(), "[tutti] worker 1 ended with exit code 7; ending the job"), 1)
       << job.output();
+}
+
+// A graph that writes `text` to `path` where it runs.
+Status write_on(const std::string& target, const std::string& path, const std::string& text) {
+  Graph graph(builtin_ops());
+  Node* const write =
+      add_op(graph, "WriteFile", {constant(graph, Tensor::scalar(path)), constant(graph, Tensor::scalar(text))});
+  auto session = connect(target, graph, {.device_filters = {"/job:ps"}, .operation_timeout = std::chrono::seconds(30)});
+  return session.ok() ? (*session)->try_run({}, {}, {write}).status() : session.status();
+}
+
+// Any user of the machine reaches the ports of a job, which runs as its owner.
+TEST_F(RunTest, OnlyAJobsOwnTasksMayUseItsPorts) {
+  for (const bool insecure : {false, true}) {
+    SCOPED_TRACE(insecure ? "--insecure" : "with the job's secret");
+    std::vector<std::string> flags = {"--ps", "1", "--workers", "1", "--ps-server"};
+    if (insecure) flags.insert(flags.end(), {"--insecure", "--data-dir", directory_.path()});
+    ChildProcess job = run(flags, "echo \"config $TF_CONFIG\"; forever");
+    const std::string config = job.wait_for_line("config {");
+    std::smatch port;
+    ASSERT_TRUE(std::regex_search(config, port, std::regex(R"re("ps": ?\["127.0.0.1:(\d+)")re"))) << config;
+    if (job.output().find("listening on") == std::string::npos) {
+      ASSERT_NE(job.wait_for_line("listening on"), "") << job.output();
+    }
+    const std::string target = "grpc://127.0.0.1:" + port[1].str();
+
+    const Status inside = write_on(target, directory_.file("inside"), "x");
+    const TempDirectory elsewhere;
+    const Status outside = write_on(target, elsewhere.file("outside"), "x");
+    EXPECT_FALSE(std::filesystem::exists(elsewhere.file("outside")));
+    if (insecure) {
+      EXPECT_TRUE(inside.ok()) << inside.to_string();
+      EXPECT_EQ(outside.code(), Code::kPermissionDenied) << outside.to_string();
+    } else {
+      for (const Status& status : {inside, outside}) {
+        EXPECT_EQ(status.code(), Code::kUnauthenticated) << status.to_string();
+        EXPECT_NE(status.message().find("join token"), std::string::npos) << status.message();
+      }
+      EXPECT_FALSE(std::filesystem::exists(directory_.file("inside")));
+    }
+    job.send(SIGTERM);
+    EXPECT_EQ(job.wait(), 143);
+  }
 }
 
 TEST_F(RunTest, ASignalIsAnExitCodeToo) {

@@ -89,6 +89,19 @@ TEST(LaunchPlan, TasksAreToldTheLease) {
   EXPECT_EQ(variable(plan(wanted, place)[0], "TUTTI_LEASE"), "2.5");
 }
 
+TEST(LaunchPlan, TasksShareASecretOrAreKeptToTheirDirectories) {
+  LaunchPlace place = kPlace;
+  place.environment.push_back("TUTTI_JOIN_TOKEN=old");
+  LaunchOptions wanted = options(0, 1);
+  wanted.data_directories = {"/job", "/data"};
+  wanted.join_token = "drawn";
+  EXPECT_EQ(variable(plan(wanted, place)[0], "TUTTI_JOIN_TOKEN"), "drawn");
+  EXPECT_EQ(variable(plan(wanted, place)[0], "TUTTI_DATA_DIRS"), "");
+  wanted.join_token = "";
+  EXPECT_EQ(variable(plan(wanted, place)[0], "TUTTI_JOIN_TOKEN"), "");
+  EXPECT_EQ(variable(plan(wanted, place)[0], "TUTTI_DATA_DIRS"), "/job:/data");
+}
+
 TEST(LaunchPlan, TheSeedsFlags) {
   LaunchOptions wanted = options(1, 2);
   wanted.host_flags = true;

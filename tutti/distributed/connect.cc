@@ -10,6 +10,7 @@
 #include "tutti/distributed/peers.h"
 #include "tutti/distributed/rpc/grpc_transport.h"
 #include "tutti/distributed/server.h"
+#include "tutti/distributed/task_environment.h"
 #include "tutti/transport/shm/shm_transport.h"
 
 namespace tutti {
@@ -143,7 +144,9 @@ RemoteSessionOptions remote_session_options(const std::string& target, const Con
   return remote;
 }
 
-Result<std::unique_ptr<Session>> connect(const std::string& target, Graph& graph, const ConnectOptions& options) {
+Result<std::unique_ptr<Session>> connect(const std::string& target, Graph& graph, const ConnectOptions& given) {
+  ConnectOptions options = given;
+  options.security = with_token_from_env(std::move(options.security));
   TUTTI_ASSIGN_OR_RETURN(const std::string address, target_address(target));
   TUTTI_RETURN_IF_ERROR(check_lease(options.lease));
   auto client = std::make_unique<Client>(target, address, options);
@@ -155,7 +158,9 @@ Result<std::unique_ptr<Session>> connect(const std::string& target, Graph& graph
   return std::unique_ptr<Session>(std::make_unique<ClientSession>(std::move(client), std::move(session)));
 }
 
-Status reset(const std::string& target, const std::vector<std::string>& containers, const ConnectOptions& options) {
+Status reset(const std::string& target, const std::vector<std::string>& containers, const ConnectOptions& given) {
+  ConnectOptions options = given;
+  options.security = with_token_from_env(std::move(options.security));
   TUTTI_ASSIGN_OR_RETURN(const std::string address, target_address(target));
   TUTTI_RETURN_IF_ERROR(check_lease(options.lease));
   Client client(target, address, options);

@@ -12,8 +12,10 @@ struct SecurityOptions {
   std::string ca_file;           // PEM; whose certificates are believed
   std::string certificate_file;  // PEM; names this task
   std::string key_file;
-  std::string join_token;  // the cluster's secret; every Tutti peer must know it
-  bool insecure = false;   // plaintext on any address, and anybody may run graphs here
+  // The cluster's secret; every Tutti peer must know it. Empty: what the environment variable TUTTI_JOIN_TOKEN says,
+  // which `tutti run` draws for each job; none where that is not set, or with `insecure`.
+  std::string join_token;
+  bool insecure = false;  // plaintext on any address, and anybody may run graphs here
 };
 
 // What a server gives anybody before it knows more of them. Beyond: kResourceExhausted, with the flag of `tutti server`

@@ -15,6 +15,7 @@
 #include "tutti/distributed/peers.h"
 #include "tutti/distributed/rpc/grpc_transport.h"
 #include "tutti/distributed/services.h"
+#include "tutti/distributed/task_environment.h"
 #include "tutti/distributed/task_service.h"
 #include "tutti/distributed/worker.h"
 #include "tutti/runtime/task_session.h"
@@ -316,6 +317,7 @@ Result<std::unique_ptr<Server>> Server::start(ServerOptions options) {
   TUTTI_RETURN_IF_ERROR(choose_task(options));
   TUTTI_RETURN_IF_ERROR(check_addresses(options.cluster));
   TUTTI_RETURN_IF_ERROR(check_lease(options.lease));
+  options.security = with_token_from_env(std::move(options.security));
   auto impl = std::make_shared<Impl>(std::move(options));
   const Status started = impl->start();
   if (!started.ok()) {

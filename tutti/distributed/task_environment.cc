@@ -35,12 +35,29 @@ Result<std::chrono::milliseconds> lease_from_env() {
   return std::chrono::milliseconds(std::llround(1000 * seconds));
 }
 
+SecurityOptions with_token_from_env(SecurityOptions security) {
+  const char* const token = std::getenv("TUTTI_JOIN_TOKEN");
+  if (security.join_token.empty() && !security.insecure && token != nullptr) security.join_token = token;
+  return security;
+}
+
+std::vector<std::string> data_directories_from_env() {
+  const char* const variable = std::getenv("TUTTI_DATA_DIRS");
+  std::vector<std::string> directories;
+  for (const std::string_view directory : str_split(variable == nullptr ? "" : variable, ':')) {
+    if (!directory.empty()) directories.emplace_back(directory);
+  }
+  return directories;
+}
+
 Result<std::optional<ServerOptions>> server_options_from_env() {
   TUTTI_ASSIGN_OR_RETURN(const std::optional<TaskConfig> config, TaskConfig::from_env());
   if (!config || config->cluster.empty()) return std::optional<ServerOptions>();
   TUTTI_ASSIGN_OR_RETURN(const int threads, threads_from_env());
   ServerOptions options;
   TUTTI_ASSIGN_OR_RETURN(options.lease, lease_from_env());
+  options.security = with_token_from_env({});
+  options.data_directories = data_directories_from_env();
   options.cluster = config->cluster;
   options.job = config->type;
   if (!config->type.empty()) options.task = config->index;

@@ -158,7 +158,7 @@ int IdlePeers::wait_connected() {
 }
 
 RecordingProxy::RecordingProxy(int port) : listener_(bound_socket()), port_(bound_port(listener_)) {
-  listen(listener_, 1);
+  listen(listener_, 16);
   if (pipe(stop_) != 0) return;
   thread_ = std::thread([this, port] { run(port); });
 }
@@ -170,35 +170,60 @@ RecordingProxy::~RecordingProxy() {
   close(listener_);
 }
 
-std::string RecordingProxy::sent() const {
+std::string RecordingProxy::longest_sent() const {
   MutexLock lock(mu_);
-  return sent_;
+  return *std::max_element(sent_.begin(), sent_.end(),
+                           [](const std::string& a, const std::string& b) { return a.size() < b.size(); });
 }
 
+namespace {
+
+struct ProxiedConnection {
+  int client = -1;
+  int server = -1;
+  bool open = false;
+};
+
+}  // namespace
+
 void RecordingProxy::run(int server_port) {
-  pollfd waits[2] = {{listener_, POLLIN, 0}, {stop_[0], POLLIN, 0}};
-  if (poll(waits, 2, -1) <= 0 || waits[1].revents != 0) return;
-  const int client = accept(listener_, nullptr, nullptr);
-  const int server = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  const sockaddr_in address = loopback(server_port);
-  bool open = connect(server, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
-  char buffer[4096];
-  while (open) {
-    pollfd ends[3] = {{client, POLLIN, 0}, {server, POLLIN, 0}, {stop_[0], POLLIN, 0}};
-    if (poll(ends, 3, -1) <= 0 || ends[2].revents != 0) break;
-    for (int i = 0; i < 2 && open; ++i) {
-      if (ends[i].revents == 0) continue;
-      const ssize_t count = recv(ends[i].fd, buffer, sizeof(buffer), 0);
-      open =
-          count > 0 && ::send(i == 0 ? server : client, buffer, static_cast<std::size_t>(count), MSG_NOSIGNAL) == count;
-      if (open && i == 0) {
-        MutexLock lock(mu_);
-        sent_.append(buffer, static_cast<std::size_t>(count));
-      }
+  std::vector<ProxiedConnection> connections;
+  const auto accept_one = [&] {
+    ProxiedConnection made{.client = accept(listener_, nullptr, nullptr),
+                           .server = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+    const sockaddr_in address = loopback(server_port);
+    made.open = connect(made.server, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
+    connections.push_back(made);
+    MutexLock lock(mu_);
+    sent_.resize(connections.size());
+  };
+  const auto pass = [&](std::size_t number, bool from_client) {
+    ProxiedConnection& connection = connections[number];
+    char buffer[4096];
+    const ssize_t count = recv(from_client ? connection.client : connection.server, buffer, sizeof(buffer), 0);
+    const auto size = static_cast<std::size_t>(std::max<ssize_t>(count, 0));
+    connection.open =
+        count > 0 && ::send(from_client ? connection.server : connection.client, buffer, size, MSG_NOSIGNAL) == count;
+    if (!connection.open || !from_client) return;
+    MutexLock lock(mu_);
+    sent_[number].append(buffer, size);
+  };
+  while (true) {
+    std::vector<pollfd> ends = {{stop_[0], POLLIN, 0}, {listener_, POLLIN, 0}};
+    for (const ProxiedConnection& connection : connections) {
+      ends.push_back({connection.open ? connection.client : -1, POLLIN, 0});
+      ends.push_back({connection.open ? connection.server : -1, POLLIN, 0});
     }
+    if (poll(ends.data(), ends.size(), -1) <= 0 || ends[0].revents != 0) break;
+    for (std::size_t i = 2; i < ends.size(); ++i) {
+      if (ends[i].revents != 0 && connections[i / 2 - 1].open) pass(i / 2 - 1, i % 2 == 0);
+    }
+    if (ends[1].revents != 0) accept_one();
   }
-  close(client);
-  close(server);
+  for (const ProxiedConnection& connection : connections) {
+    close(connection.client);
+    close(connection.server);
+  }
 }
 
 }  // namespace tutti::test

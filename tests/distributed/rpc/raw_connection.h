@@ -51,13 +51,14 @@ class IdlePeers {
   int process_ = -1;
 };
 
-// Passes bytes between one client and the server at `port`, and remembers what the client has sent.
+// Passes bytes between clients and the server at `port`, and remembers what the client has sent.
 class RecordingProxy {
  public:
   explicit RecordingProxy(int port);
   ~RecordingProxy();
   int port() const { return port_; }
-  std::string sent() const;
+  // What the clients sent on the connection that carried the most.
+  std::string longest_sent() const;
 
  private:
   void run(int server_port);
@@ -66,7 +67,7 @@ class RecordingProxy {
   int port_ = 0;
   int stop_[2] = {-1, -1};  // a pipe; closing its end tells the thread to stop
   mutable Mutex mu_;
-  std::string sent_ TUTTI_GUARDED_BY(mu_);
+  std::vector<std::string> sent_ TUTTI_GUARDED_BY(mu_) = {""};  // on each connection
   std::thread thread_;
 };
 

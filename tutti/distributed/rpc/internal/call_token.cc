@@ -50,6 +50,10 @@ std::string mac_of(const std::string& token, std::string_view challenge, std::st
   return to_hex({reinterpret_cast<const char*>(mac), size});
 }
 
+constexpr std::string_view kNoToken =
+    "the call has none. TensorFlow's clients cannot send one: a job for them is started by `tutti run --insecure`, a "
+    "server without a token";
+
 TokenVerifier::Verdict refuse(std::string_view why, std::string challenge = {}) {
   return {Status(Code::kUnauthenticated, str_cat("join token: ", why)), std::move(challenge)};
 }
@@ -103,12 +107,12 @@ bool TokenVerifier::Seen::add(std::uint64_t counter) {
 
 TokenVerifier::Verdict TokenVerifier::check(std::string_view method, std::string_view proof) {
   if (encrypted_) {
-    if (proof.empty()) return refuse("the call has none");
+    if (proof.empty()) return refuse(kNoToken);
     return check_plain(proof);
   }
   if (proof.empty() || proof == kHello) {
     MutexLock lock(mu_);
-    Verdict verdict = refuse("the call has none", challenge_);
+    Verdict verdict = refuse(kNoToken, challenge_);
     verdict.greeting = proof == kHello;
     return verdict;
   }

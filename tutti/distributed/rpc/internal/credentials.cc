@@ -146,8 +146,9 @@ Status check_exposure(const std::string& address, const SecurityOptions& securit
   if (host.size() > 2 && host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
   if (!host.empty() && is_loopback_host(host)) return {};
   return failed_precondition("server: ", address,
-                             " can be reached from a network, where anybody could run graphs: give certificates and a "
-                             "join token, listen on 127.0.0.1, or say insecure");
+                             " can be reached from a network, where anyone could run graphs: give certificates and a "
+                             "join token (`tutti certs`; --ca, --cert, --key, --join-token-file), listen on 127.0.0.1, "
+                             "or allow it (--insecure, SecurityOptions::insecure)");
 }
 
 }  // namespace tutti::rpc_internal
