@@ -42,16 +42,30 @@ class Outlet {
     const ssize_t count = write(fd_, text_.data(), some);
     if (count > 0) {
       text_.erase(0, static_cast<std::size_t>(count));
-    } else if (errno != EINTR && errno != EAGAIN) {
+      say_lost();
+    } else if (errno == EPIPE) {
       broken_ = true;
+      text_.clear();
+    } else if (errno != EINTR && errno != EAGAIN) {
+      // A full disk: the job is worth more than its log.
+      why_lost_ = std::strerror(errno);
+      lines_lost_ += std::count(text_.begin(), text_.end(), '\n');
+      text_.clear();
     }
-    if (broken_) text_.clear();
   }
 
  private:
+  void say_lost() {
+    if (lines_lost_ == 0) return;
+    text_.insert(0,
+                 str_cat("[tutti] ", std::exchange(lines_lost_, 0), " lines of output were lost: ", why_lost_, "\n"));
+  }
+
   const int fd_;
   std::string text_;
-  bool broken_ = false;  // its reader is gone
+  bool broken_ = false;          // its reader is gone
+  std::int64_t lines_lost_ = 0;  // since the last write that worked
+  std::string why_lost_;
 };
 
 // One of the two outputs of a task.
@@ -116,6 +130,7 @@ class Launcher {
     }
     sigprocmask(SIG_BLOCK, &wanted, nullptr);
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN);  // also in the tasks: writing beyond a limit on file sizes is an error, not the end
     signals_ = signalfd(-1, &wanted, SFD_NONBLOCK | SFD_CLOEXEC);
     if (signals_ < 0) return std::fprintf(stderr, "tutti run: signalfd: %s\n", std::strerror(errno)), 1;
     act(supervisor_.begin(SteadyClock::now()));

@@ -169,6 +169,31 @@ TEST_F(RunTest, OnlyAJobsOwnTasksMayUseItsPorts) {
   }
 }
 
+// A full disk of its own, which the test's process makes in a mount namespace of the shell's.
+TEST_F(RunTest, AFullDiskUnderTheLogDoesNotEndTheJob) {
+  if (geteuid() != 0) GTEST_SKIP() << "mounting a small disk takes root";
+  const std::string script = R"(
+    set -e
+    mkdir "$DIR/disk"; mount -t tmpfs -o size=64k tmpfs "$DIR/disk"
+    "$@" >"$DIR/disk/log" 2>&1 & job=$!
+    while ! grep -q 'full now' "$DIR/full" 2>/dev/null; do sleep 0.01; done
+    rm "$DIR/disk/ballast"; touch "$DIR/emptied"
+    wait $job; echo "rc $?"; cat "$DIR/disk/log"; umount "$DIR/disk")";
+  std::vector<std::string> command = {"/usr/bin/unshare", "--mount", "sh", "-c", script, "sh"};
+  const std::vector<std::string> run = tutti_command(
+      "run",
+      {"--workers", "1", "sh", "-c",
+       "echo first; sleep 0.2; dd if=/dev/zero of=\"$DIR/disk/ballast\" bs=1k 2>/dev/null; "
+       "i=0; while [ $i -lt 200 ]; do echo \"line $i of a log that grows beyond the page it has\"; i=$((i+1)); done; "
+       "sleep 0.2; echo 'full now' >\"$DIR/full\"; while [ ! -e \"$DIR/emptied\" ]; do sleep 0.01; done; echo last"});
+  command.insert(command.end(), run.begin(), run.end());
+  ChildProcess job(command, {"TF_CONFIG", mark(), "DIR=" + directory_.path()});
+  EXPECT_EQ(job.wait(), 0) << job.output();
+  EXPECT_EQ(count_lines_with(job.output(), "rc 0"), 1) << job.output();
+  EXPECT_EQ(count_lines_with(job.output(), "[worker 0] last"), 1) << job.output();
+  EXPECT_EQ(count_lines_with(job.output(), "lines of output were lost: No space left on device"), 1) << job.output();
+}
+
 TEST_F(RunTest, ASignalIsAnExitCodeToo) {
   ChildProcess job = run({"--workers", "2"}, "[ $INDEX = 0 ] && kill -9 $$; forever");
   EXPECT_EQ(job.wait(), 137) << job.output();

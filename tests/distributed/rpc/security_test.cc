@@ -128,7 +128,7 @@ TEST_F(Token, AReplayedConnectionIsRefused) {
     GrpcClient client({.security = with_token("secret")});
     auto channel = client.channel(str_cat("127.0.0.1:", proxy.port()));
     ASSERT_TRUE(call(*channel, Payload("x")).status.ok());
-    recorded = proxy.sent();
+    recorded = proxy.longest_sent();
   }
   ASSERT_EQ(handled_.load(), 1);
   EXPECT_EQ(recorded.find("secret"), std::string::npos);
