@@ -98,10 +98,26 @@ TEST(Shape, AppendSetAndRemove) {
   EXPECT_EQ(Shape{7}.without_dim(0), Shape{});
 }
 
-TEST(ShapeDeathTest, BrokenPreconditions) {
-  EXPECT_DEATH((Shape{-1}), "no shape");
-  EXPECT_DEATH((Shape{kHuge, 4}), "no shape");
-  EXPECT_DEATH((Shape{2}.without_dim(1)), "dimension 1");
+TEST(Shape, MistakesThrowAndChangeNothing) {
+  const auto thrown = [](const auto& mistake) -> std::string {
+    try {
+      mistake();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Code::kInvalidArgument);
+      return error.what();
+    }
+    return "nothing";
+  };
+  EXPECT_NE(thrown([] { Shape{-1}; }).find("shape [-1]: a dimension is negative"), std::string::npos);
+  EXPECT_NE(thrown([] { Shape{kHuge, 4}; }).find("do not fit in 64 bits"), std::string::npos);
+  EXPECT_NE(thrown([] { (void)Shape{2}.without_dim(1); }).find("shape [2]: there is no dimension 1"),
+            std::string::npos);
+  Shape shape{2, 3};
+  EXPECT_NE(thrown([&] { shape.set_dim(0, -1); }), "nothing");
+  EXPECT_NE(thrown([&] { shape.set_dim(2, 1); }), "nothing");
+  EXPECT_NE(thrown([&] { shape.append(kHuge); }), "nothing");
+  EXPECT_EQ(shape, (Shape{2, 3}));
+  EXPECT_EQ(shape.num_elements(), 6);
 }
 
 TEST(PartialShape, Printing) {

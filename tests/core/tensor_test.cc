@@ -215,11 +215,32 @@ TEST(Tensor, WritingInPlaceOnceUnique) {
   }
 }
 
-TEST(TensorDeathTest, BrokenPreconditions) {
+// A user's mistake is an exception, not the end of the process.
+TEST(Tensor, MistakesThrow) {
+  const auto expect_thrown = [](const auto& mistake, const std::string& words) {
+    try {
+      mistake();
+      ADD_FAILURE() << "no error: " << words;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Code::kInvalidArgument);
+      EXPECT_NE(std::string(error.what()).find(words), std::string::npos) << error.what();
+    }
+  };
   const Tensor tensor(DType::kFloat, Shape{2, 3});
-  EXPECT_DEATH(tensor.data<int>(), "float read as int32");
-  EXPECT_DEATH(tensor.slice(1, 3), "rows");
-  EXPECT_DEATH(tensor.reshaped(Shape{5}), "as \\[5\\]");
+  expect_thrown([&] { (void)tensor.data<int>(); }, "float [2,3] read as int32");
+  expect_thrown([&] { (void)tensor.scalar<double>(); }, "float [2,3] read as double");
+  expect_thrown([&] { (void)Tensor(DType::kFloat, Shape{0}).scalar<float>(); }, "shape [0] has no element");
+  expect_thrown([&] { (void)Tensor().flat<float>(); }, "read as float");
+  expect_thrown(
+      [&] {
+        (void)Tensor::of<float>({3, 2}, {1, 2, 3});
+      },
+      "Tensor::of: 3 values for shape [3,2], which has 6 elements");
+  for (const auto& [begin, end] : {std::pair{1, 3}, {-1, 1}, {2, 1}}) {
+    expect_thrown([&] { (void)tensor.slice(begin, end); }, str_cat("rows [", begin, ",", end, ") of shape [2,3]"));
+  }
+  expect_thrown([&] { (void)Tensor::scalar(1.0f).slice(0, 0); }, "of shape []");
+  expect_thrown([&] { (void)tensor.reshaped(Shape{5}); }, "[2,3] as [5]: 6 elements are not 5");
 }
 
 }  // namespace tutti::tensor_test

@@ -71,7 +71,7 @@ std::optional<std::vector<std::int64_t>> broadcast_lists(std::span<const std::in
 }  // namespace
 
 Shape::Shape(std::span<const std::int64_t> dims) {
-  TUTTI_CHECK(dims.size() <= kMaxRank, dims.size(), " dimensions");
+  if (dims.size() > kMaxRank) throw_error(rank_error(dims.size()));
   resize(static_cast<int>(dims.size()));
   std::copy(dims.begin(), dims.end(), data());
   recount();
@@ -88,28 +88,30 @@ Result<Shape> Shape::create(std::span<const std::int64_t> dims) {
   return Shape(dims);
 }
 
+void Shape::check_dim(int i) const {
+  if (i < 0 || i >= rank_) throw_error(invalid_argument("shape ", *this, ": there is no dimension ", i));
+}
+
 void Shape::set_dim(int i, std::int64_t size) {
-  TUTTI_CHECK(i >= 0 && i < rank_, "dimension ", i, " of ", *this);
-  data()[i] = size;
-  recount();
+  check_dim(i);
+  Shape changed = *this;
+  changed.data()[i] = size;
+  changed.recount();
+  *this = std::move(changed);
 }
 
 void Shape::append(std::int64_t size) {
-  TUTTI_CHECK(rank_ < kMaxRank);
-  if (rank_ < kInline) {
-    inline_[rank_++] = size;
-  } else {
-    Shape longer;
-    longer.resize(rank_ + 1);
-    std::copy_n(data(), rank_, longer.data());
-    longer.data()[rank_] = size;
-    *this = std::move(longer);
-  }
-  recount();
+  if (rank_ >= kMaxRank) throw_error(rank_error(static_cast<std::size_t>(rank_) + 1));
+  Shape longer;
+  longer.resize(rank_ + 1);
+  std::copy_n(data(), rank_, longer.data());
+  longer.data()[rank_] = size;
+  longer.recount();
+  *this = std::move(longer);
 }
 
 Shape Shape::without_dim(int i) const {
-  TUTTI_CHECK(i >= 0 && i < rank_, "dimension ", i, " of ", *this);
+  check_dim(i);
   Shape shorter;
   shorter.resize(rank_ - 1);
   std::copy_n(data(), i, shorter.data());
@@ -136,7 +138,9 @@ void Shape::resize(int rank) {
 
 void Shape::recount() {
   num_elements_ = count_elements(dims());
-  TUTTI_CHECK(num_elements_ >= 0, *this, " is no shape");
+  if (num_elements_ < 0) {
+    throw_error(invalid_argument("shape ", *this, ": a dimension is negative, or the elements do not fit in 64 bits"));
+  }
 }
 
 Result<PartialShape> PartialShape::create(std::vector<std::int64_t> dims) {

@@ -23,7 +23,7 @@ inline constexpr int kMaxRank = 254;
 class Shape {
  public:
   Shape() = default;  // a scalar
-  // REQUIRES: a valid list (see `create`). For shapes from outside use `create`.
+  // Throws Error (kInvalidArgument) for a list that `create` refuses. For shapes from outside use `create`.
   Shape(std::initializer_list<std::int64_t> dims) : Shape(std::span<const std::int64_t>(dims.begin(), dims.size())) {}
   explicit Shape(std::span<const std::int64_t> dims);
   Shape(const Shape& other) : inline_(other.inline_), num_elements_(other.num_elements_), rank_(other.rank_) {
@@ -56,7 +56,7 @@ class Shape {
   std::span<const std::int64_t> dims() const { return {data(), static_cast<std::size_t>(rank_)}; }
   std::int64_t num_elements() const { return num_elements_; }
 
-  // REQUIRES: the result is a valid shape.
+  // These three throw Error (kInvalidArgument) for a dimension that there is not and for a result that is no shape.
   void set_dim(int i, std::int64_t size);
   void append(std::int64_t size);
   Shape without_dim(int i) const;
@@ -71,6 +71,7 @@ class Shape {
   std::int64_t* data() { return heap_ ? heap_.get() : inline_.data(); }
   void copy_heap(const Shape& other);
   void resize(int rank);  // REQUIRES: a scalar so far
+  void check_dim(int i) const;
   void recount();
 
   std::array<std::int64_t, kInline> inline_{};

@@ -160,8 +160,21 @@ bool Tensor::unique() const {
   return true;
 }
 
+void Tensor::throw_wrong_count(const Shape& shape, std::size_t values) {
+  throw_error(invalid_argument("Tensor::of: ", values, " values for shape ", shape, ", which has ",
+                               shape.num_elements(), " elements"));
+}
+
+void Tensor::throw_wrong_type(DType asked) const {
+  throw_error(invalid_argument("Tensor: ", dtype_name(dtype_), " ", shape_, " read as ", dtype_name(asked)));
+}
+
+void Tensor::throw_empty() const { throw_error(invalid_argument("Tensor::scalar: shape ", shape_, " has no element")); }
+
 Tensor Tensor::slice(std::int64_t begin, std::int64_t end) const {
-  TUTTI_CHECK(rank() >= 1 && 0 <= begin && begin <= end && end <= dim(0), "rows [", begin, ",", end, ") of ", shape_);
+  if (rank() < 1 || begin < 0 || end < begin || end > dim(0)) {
+    throw_error(invalid_argument("Tensor::slice: rows [", begin, ",", end, ") of shape ", shape_));
+  }
   const std::int64_t row_elements = dim(0) == 0 ? 0 : num_elements() / dim(0);
   const std::size_t skipped_bytes = static_cast<std::size_t>(begin * row_elements) * element_stride(dtype_);
   Shape shape = shape_;
@@ -170,7 +183,10 @@ Tensor Tensor::slice(std::int64_t begin, std::int64_t end) const {
 }
 
 Tensor Tensor::reshaped(const Shape& shape) const {
-  TUTTI_CHECK(shape.num_elements() == num_elements(), shape_, " as ", shape);
+  if (shape.num_elements() != num_elements()) {
+    throw_error(invalid_argument("Tensor::reshaped: ", shape_, " as ", shape, ": ", num_elements(),
+                                 " elements are not ", shape.num_elements()));
+  }
   return Tensor(dtype_, shape, buffer_, offset_bytes_);
 }
 

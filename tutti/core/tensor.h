@@ -47,10 +47,10 @@ class Tensor {
   static Tensor vector(std::initializer_list<T> values) {
     return vector(std::span<const T>(values.begin(), values.size()));
   }
-  // REQUIRES: as many values as `shape` has elements.
+  // Throws Error (kInvalidArgument) unless there are as many values as `shape` has elements.
   template <typename T>
   static Tensor of(const Shape& shape, std::span<const T> values) {
-    TUTTI_CHECK(shape.num_elements() == static_cast<std::int64_t>(values.size()), shape);
+    if (shape.num_elements() != static_cast<std::int64_t>(values.size())) throw_wrong_count(shape, values.size());
     Tensor t(dtype_of<T>(), shape);
     std::copy(values.begin(), values.end(), t.data<T>());
     return t;
@@ -75,10 +75,10 @@ class Tensor {
   // Bytes of the elements as they lie in the buffer.
   std::size_t bytes() const;
 
-  // REQUIRES: T is dtype()'s C++ type.
+  // Throws Error (kInvalidArgument) unless T is dtype()'s C++ type.
   template <typename T>
   const T* data() const {
-    TUTTI_CHECK(dtype_ == dtype_of<T>(), dtype_name(dtype_), " read as ", dtype_name(dtype_of<T>()));
+    if (dtype_ != dtype_of<T>()) throw_wrong_type(dtype_of<T>());
     return static_cast<const T*>(raw());
   }
   template <typename T>
@@ -93,9 +93,10 @@ class Tensor {
   std::span<T> flat() {
     return {data<T>(), static_cast<std::size_t>(num_elements())};
   }
-  // The one element. REQUIRES: num_elements() >= 1.
+  // The one element, or the first. Throws Error (kInvalidArgument) for another type than T, and when there is none.
   template <typename T>
   const T& scalar() const {
+    if (num_elements() < 1) throw_empty();
     return data<T>()[0];
   }
   const void* raw() const { return buffer_ ? static_cast<char*>(buffer_->data()) + offset_bytes_ : nullptr; }
@@ -105,9 +106,10 @@ class Tensor {
   bool unique() const;
   const BufferPtr& buffer() const { return buffer_; }
 
-  // Rows [begin, end) of the first dimension, sharing memory. REQUIRES: rank >= 1 and a valid range.
+  // Rows [begin, end) of the first dimension, sharing memory. Throws Error (kInvalidArgument) for a scalar and for rows
+  // that there are not.
   Tensor slice(std::int64_t begin, std::int64_t end) const;
-  // The same elements under another shape, sharing memory. REQUIRES: equal element counts.
+  // The same elements under another shape, sharing memory. Throws Error (kInvalidArgument) for another count.
   Tensor reshaped(const Shape& shape) const;
   // A copy with memory of its own.
   Result<Tensor> clone(Allocator& allocator = heap_allocator()) const;
@@ -116,6 +118,10 @@ class Tensor {
   std::string to_string(int max_elements = 8) const;
 
  private:
+  [[noreturn]] static void throw_wrong_count(const Shape& shape, std::size_t values);
+  [[noreturn]] void throw_wrong_type(DType asked) const;
+  [[noreturn]] void throw_empty() const;
+
   BufferPtr buffer_;
   std::size_t offset_bytes_ = 0;
   Shape shape_;
