@@ -202,7 +202,8 @@ TEST_F(GraphDefTest, BadInputIsNamedAndLeavesNothing) {
            "}",
        Code::kInvalidArgument, "the node is on a cycle"},
       {"node { name: 'x' op: 'NoOp' input: '^x' }", Code::kInvalidArgument, "NoOp \"x\": the node is on a cycle"},
-      {"versions { min_consumer: 2000000000 }", Code::kInvalidArgument, "2000000000"},
+      {"versions { producer: 2600 min_consumer: 2475 }", Code::kInvalidArgument,
+       "consumer of version 2475 or later (made with 2600), this is 2474"},
       {"library { function { signature { } } }", Code::kInvalidArgument, "a function without a name"},
       {"library { function { signature { name: 'f' } } } node { name: 'x' op: 'Nope' }", Code::kNotFound, "Nope"},
   };
@@ -288,6 +289,12 @@ TEST_F(GraphDefTest, AnnotationsNeedNotBeUnderstood) {
                   .ok());
   EXPECT_EQ(graph_.find("a")->find_attr("_x"), nullptr);
   EXPECT_NE(graph_def_text(graph_).find("newer"), std::string::npos);
+}
+
+TEST_F(GraphDefTest, TextIsRecognised) {
+  const Status status = import_graph_def("node {\n  name: \"a\"\n  op: \"NoOp\"\n}\n", graph_);
+  EXPECT_EQ(status.code(), Code::kInvalidArgument);
+  EXPECT_NE(status.message().find("is text, as in a .pbtxt file"), std::string::npos) << status.message();
 }
 
 }  // namespace tutti::graph_def_test

@@ -13,13 +13,25 @@
 namespace tutti {
 namespace {
 
-// What we read: above every version that TensorFlow has used, since unknown things are refused one by one.
-constexpr int kConsumerVersion = 1'000'000;
+// tf.version.GRAPH_DEF_VERSION of TensorFlow 2.21, whose graphs we read.
+constexpr int kConsumerVersion = 2474;
+
+// A .pbtxt file, which parses as no message.
+Status check_binary(std::string_view bytes) {
+  constexpr std::size_t kLooked = 4096;
+  const std::string_view head = bytes.substr(0, kLooked);
+  const bool printable_only = std::all_of(head.begin(), head.end(), [](unsigned char c) {
+    return (c >= ' ' && c < 0x7f) || c == '\n' || c == '\r' || c == '\t';
+  });
+  if (!printable_only || head.find('{') == head.npos) return {};
+  return invalid_argument("GraphDef of ", bytes.size(),
+                          " bytes is text, as in a .pbtxt file; the binary form is wanted (SerializeToString)");
+}
 
 Status check_versions(const tensorflow::VersionDef& versions) {
   if (versions.min_consumer() > kConsumerVersion) {
-    return invalid_argument("GraphDef asks for a consumer of version ", versions.min_consumer(), ", this is ",
-                            kConsumerVersion);
+    return invalid_argument("GraphDef asks for a consumer of version ", versions.min_consumer(),
+                            " or later (made with ", versions.producer(), "), this is ", kConsumerVersion);
   }
   const auto& bad = versions.bad_consumers();
   if (std::find(bad.begin(), bad.end(), kConsumerVersion) != bad.end()) {
@@ -53,6 +65,7 @@ tensorflow::GraphDef to_graph_def(const Graph& graph, int first_id = 0) {
 
 Status import_graph_def(std::string_view bytes, Graph& graph, const ImportOptions& options) {
   tensorflow::GraphDef def;
+  TUTTI_RETURN_IF_ERROR(check_binary(bytes));
   TUTTI_RETURN_IF_ERROR(parse_message(bytes, "GraphDef", &def));
   TUTTI_RETURN_IF_ERROR(check_versions(def.versions()));
   if (!options.prefix.empty()) TUTTI_RETURN_IF_ERROR(check_node_name(options.prefix));
