@@ -128,7 +128,7 @@ void add_flags(CLI::App& app, Flags& flags) {
   app.add_option("--log_steps", flags.log_steps, "Steps between lines of progress")->capture_default_str();
   app.add_option("--digits", flags.digits, "Digits to draw, where there are no files of MNIST")->capture_default_str();
   app.add_flag("--evaluate,!--no-evaluate", flags.evaluate, "Whether the chief tests the result");
-  app.add_flag("--log_cluster", flags.log_cluster, "Say when other tasks come and go");
+  app.add_flag("--log_cluster", flags.log_cluster, "Say also when other tasks come and go as they should");
 }
 
 // For tasks on several machines.
@@ -393,7 +393,7 @@ int run(const Flags& flags) {
                                  " without --is_sync or --strict: else nobody counts gradients"));
   }
   ServerOptions task = this_task(flags);
-  if (!flags.log_cluster) task.log = [](const std::string&) {};
+  task.log = log_to_stderr(flags.log_cluster ? LogLevel::kInfo : LogLevel::kWarning);
   const std::unique_ptr<Server> server = Server::start(task).value_or_throw();
   if (task.job == "ps") {
     server->join();

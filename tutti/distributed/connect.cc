@@ -16,6 +16,9 @@
 namespace tutti {
 namespace {
 
+// Long enough for a cluster whose tasks are started by hand, and not for ever.
+constexpr std::chrono::minutes kCreateTimeout{10};
+
 // The threads and ways of one client. The master is a peer like those of a task: greeted, watched, and reached over
 // shared memory where it is on the same host.
 class Client {
@@ -28,6 +31,7 @@ class Client {
     peers.token = options.security.join_token;
     peers.health.lease = options.lease;
     peers.clock = clock_.get();
+    peers.log = options.log;
     peers.dial = [this](const std::string& to, const std::string&) { return grpc_->channel(to); };
     if (options.shared_memory) make_shared_memory(options.security.join_token, peers);
     peers_ = std::make_unique<Peers>(std::move(peers));
@@ -136,7 +140,8 @@ RemoteSessionOptions remote_session_options(const std::string& target, const Con
   remote.config.log_device_placement = options.log_device_placement;
   remote.config.operation_timeout = options.operation_timeout;
   remote.config.isolate_session_state = options.isolate_session_state;
-  remote.create_timeout = options.create_timeout;
+  const bool limited = options.operation_timeout.count() > 0;
+  remote.create_timeout = options.create_timeout.value_or(limited ? options.operation_timeout : kCreateTimeout);
   remote.create_cancellation = options.cancellation;
   remote.target = target;
   remote.wait_for_ready = options.wait_for_ready;

@@ -132,7 +132,8 @@ PeerHealth::Events PeerHealth::believe(const std::string& task, std::uint64_t in
   peer.failure.reset();
   peer.failed_at.reset();
   peer.awaited = false;
-  peer.said.clear();
+  peer.reported.clear();
+  peer.next_reminder.reset();
   if (peer.watched) peer.next_ask = now + options_.heartbeat;
   const bool first_answer = answered && !std::exchange(peer.answered, true);
   if (peer.incarnation == incarnation) {
@@ -230,11 +231,19 @@ void PeerHealth::tick_peer(const std::string& task, Peer& peer, TimePoint now, E
     peer.next_ask = now + (there ? options_.heartbeat : std::max(options_.heartbeat, peer.retry));
     events.push_back({Kind::kAsk, task, peer.incarnation, {}});
   }
-  if (is_news(peer) && now >= peer.asked_for + options_.patience) {
-    peer.said.insert(peer.failed_at);
-    events.push_back(
-        {Kind::kMissing, task, 0, peer.failure ? *peer.failure : unavailable(task, ": it does not answer")});
-  }
+  report_missing(task, peer, now, events);
+}
+
+void PeerHealth::report_missing(const std::string& task, Peer& peer, TimePoint now, Events& events) {
+  const bool news = is_news(peer) && now >= peer.asked_for + options_.patience;
+  const bool reminder = is_missed(peer) && peer.next_reminder && now >= *peer.next_reminder;
+  if (!news && !reminder) return;
+  peer.reported.insert(peer.failed_at);
+  peer.next_reminder = now + options_.reminder;
+  events.push_back({.kind = Kind::kMissing,
+                    .task = task,
+                    .cause = peer.failure ? *peer.failure : unavailable(task, ": it does not answer"),
+                    .is_reminder = !news});
 }
 
 PeerHealth::Events PeerHealth::tick(TimePoint now) {
@@ -251,6 +260,7 @@ std::optional<TimePoint> PeerHealth::next_tick_of(const Peer& peer) const {
   if (there && !peer.silent_since) consider(peer.heard + options_.suspect);
   if (there) consider(peer.heard + options_.lease);
   if (is_news(peer)) consider(peer.asked_for + options_.patience);
+  if (is_missed(peer) && peer.next_reminder) consider(*peer.next_reminder);
   return next;
 }
 

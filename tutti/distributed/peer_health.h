@@ -29,8 +29,10 @@ struct PeerHealthOptions {
   Duration lease = kDefaultLease;
   Duration first_retry = std::chrono::milliseconds(20);  // after a failed connection; doubles up to `last_retry`
   Duration last_retry = std::chrono::milliseconds(500);
-  // A peer that was never there, or that was lost and is waited for, is said to be missing after so long.
-  Duration patience = std::chrono::seconds(2);
+  // A peer that was never there, or that was lost and is waited for, is reported as missing after so long, and then
+  // again and again.
+  Duration patience = std::chrono::seconds(3);
+  Duration reminder = std::chrono::seconds(10);
 };
 
 enum class PeerState {
@@ -59,13 +61,14 @@ struct PeerEvent {
     kSuspected,  // to be logged: `cause` names the silence and what follows from it
     kRecovered,  // to be logged: a suspect that was logged has answered, as the same incarnation
     kAsk,        // now is the time to ask it whether it lives
-    kMissing,    // to be said to people, once a task, absence and stage: `cause` has the stage and the reason
+    kMissing,    // to be logged: `cause` has the stage and the reason
   };
   Kind kind;
   std::string task;
   std::uint64_t incarnation = 0;  // kAlive, kRestarted: the new one
   Status cause;                   // kRestarted: kAborted; kRecovered: OK; otherwise kUnavailable
   Duration silence{0};            // kRecovered: how long it did not answer
+  bool is_reminder = false;       // kMissing: nothing new, for callers that still wait
 };
 
 // Fed with what was heard and with the time; gives what follows from it. A tick that comes late by more than a
@@ -116,8 +119,9 @@ class PeerHealth {
     std::optional<TimePoint> next_ask;
     Duration retry{0};  // 0: the last attempt did not fail
     std::optional<Status> failure;
-    std::optional<ConnectStage> failed_at;       // of the failure
-    std::set<std::optional<ConnectStage>> said;  // the stages at which it was said to be missing
+    std::optional<ConnectStage> failed_at;           // of the failure
+    std::set<std::optional<ConnectStage>> reported;  // the stages at which it was reported as missing
+    std::optional<TimePoint> next_reminder;          // of its being missing
   };
 
   // When we ourselves were late, stopped or starved, peers are not blamed for it.
@@ -126,11 +130,12 @@ class PeerHealth {
   Events believe(const std::string& task, std::uint64_t incarnation, bool answered, TimePoint now);
   Duration next_retry(const Peer& peer) const;
   void lose(const std::string& task, Peer& peer, const Status& cause, TimePoint now, Events& events);
-  // Whether it is to be said that it is missing, once it was waited for.
-  static bool is_news(const Peer& peer) {
-    const bool is_missed = peer.state == PeerState::kConnecting || (peer.state == PeerState::kLost && peer.awaited);
-    return is_missed && !peer.said.contains(peer.failed_at);
+  static bool is_missed(const Peer& peer) {
+    return peer.state == PeerState::kConnecting || (peer.state == PeerState::kLost && peer.awaited);
   }
+  // Whether it is missing at a stage that was not reported yet.
+  static bool is_news(const Peer& peer) { return is_missed(peer) && !peer.reported.contains(peer.failed_at); }
+  void report_missing(const std::string& task, Peer& peer, TimePoint now, Events& events);
   void tick_peer(const std::string& task, Peer& peer, TimePoint now, Events& events);
   std::optional<TimePoint> next_tick_of(const Peer& peer) const;
 

@@ -161,7 +161,7 @@ void Peers::Impl::handle(const PeerEvent& event) {
     case PeerEvent::Kind::kAsk:
       return ask(event.task);
     case PeerEvent::Kind::kMissing:
-      return options_.log.warning(str_cat("still missing: ", event.cause.message()));
+      return missing(event);
     case PeerEvent::Kind::kSuspected:
       return options_.log.warning(event.cause.message());
     case PeerEvent::Kind::kRecovered:
@@ -171,11 +171,22 @@ void Peers::Impl::handle(const PeerEvent& event) {
   }
 }
 
+void Peers::Impl::missing(const PeerEvent& event) {
+  {
+    MutexLock lock(mu_);
+    Peer& peer = *peers_.at(event.task);
+    peer.missing = event.cause;
+    if (event.is_reminder && peer.calls.empty()) return;  // nobody waits for it
+  }
+  options_.log.warning(str_cat("still missing: ", event.cause.message()));
+}
+
 void Peers::Impl::found(const PeerEvent& event) {
   {
     MutexLock lock(mu_);
     Peer& peer = *peers_.at(event.task);
     give_waiting(peer, event.incarnation);
+    peer.missing = {};
     if (std::exchange(peer.found_said, true)) return;
   }
   options_.log(str_cat("found ", event.task));
@@ -202,7 +213,10 @@ void Peers::Impl::lost(const PeerEvent& event) {
       if (ends) calls.push_back(call);
       return ends;
     });
-    if (restarted) give_waiting(peer, event.incarnation);
+    if (restarted) {
+      give_waiting(peer, event.incarnation);
+      peer.missing = {};
+    }
     if (!restarted || peer.fast_to != event.incarnation) fast = std::move(peer.fast);
     if (!restarted) peer.greeted = 0;
     peer.found_said = false;
@@ -210,7 +224,8 @@ void Peers::Impl::lost(const PeerEvent& event) {
     // Lost while a question is open: it did not answer. One that was refused has ended.
     silent = peer.silent = !restarted && peer.asking;
   }
-  options_.log.warning(event.cause.message());
+  // One that nobody was calling may just have done its work.
+  options_.log(calls.empty() ? LogLevel::kInfo : LogLevel::kWarning, event.cause.message());
   const bool restarted = event.kind == PeerEvent::Kind::kRestarted;
   if (options_.gone) options_.gone(event.task, event.cause, restarted ? event.incarnation : 0);
   for (const auto& call : calls) call->cancellation.cancel(event.cause);

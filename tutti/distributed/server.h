@@ -4,6 +4,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -53,7 +54,9 @@ struct ConnectOptions {
   bool isolate_session_state = false;
   std::vector<std::string> device_filters;
   std::chrono::milliseconds operation_timeout{0};  // of each call; 0: no limit
-  std::chrono::milliseconds create_timeout{0};     // of waiting for the cluster; 0: as operation_timeout
+  // Of waiting for the master and its cluster, for which the log says whom it waits for after 3 s and every 10 s; 0: no
+  // limit. Nothing: operation_timeout where there is one, else ten minutes.
+  std::optional<std::chrono::milliseconds> create_timeout;
   // Waits for the master and for tasks of its cluster that are not there yet; else kUnavailable, which names one of
   // them, after about a second of attempts. (A master of TensorFlow waits for its tasks in any case.)
   bool wait_for_ready = true;
@@ -61,6 +64,8 @@ struct ConnectOptions {
   bool shared_memory = true;
   // How long the master may be silent before calls to it end with kUnavailable; as ServerOptions has it.
   std::chrono::milliseconds lease = kDefaultLease;
+  // Where lines for people go; null: nothing is said.
+  TaskLog log = log_to_stderr(LogLevel::kWarning);
   // Ends the wait for the cluster, with its cause; null: nothing does. Outlives the call of connect.
   Cancellation* cancellation = nullptr;
 };

@@ -67,7 +67,7 @@ RunOptions SessionManager::run_options(Duration limit) const {
 
 std::unique_ptr<Session> SessionManager::open(Duration limit) {
   SessionSettings config = options_.config;
-  if (limit != kNoLimit && config.cluster.create_timeout.count() == 0) {
+  if (limit != kNoLimit && !config.cluster.create_timeout) {
     config.cluster.create_timeout = std::chrono::ceil<std::chrono::milliseconds>(limit);
   }
   // The caller's own and the environment's: whichever comes first.

@@ -192,11 +192,18 @@ void Peers::Impl::send(const std::string& task, std::string_view method, Payload
                     });
                   }
                   call->leave_caller();
+                  if (status.code() == Code::kDeadlineExceeded) status = self->with_reason(task, std::move(status));
                   if (status.code() == Code::kUnavailable && status.message().find(task) == std::string::npos) {
                     status = status.with_context(task);
                   }
                   done(std::move(status), std::move(bytes));
                 });
+}
+
+Status Peers::Impl::with_reason(const std::string& task, Status timed_out) {
+  MutexLock lock(mu_);
+  const Status& missing = peers_.at(task)->missing;
+  return missing.ok() ? timed_out : deadline_exceeded(timed_out.message(), " (", missing.message(), ")");
 }
 
 void Peers::Impl::call_ended(const std::string& task, const std::shared_ptr<PeerCall>& call, const Status& status) {

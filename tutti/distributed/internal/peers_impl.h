@@ -111,7 +111,8 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
     bool unknown_called = false;  // another incarnation than the one that is known, since it was last asked
     bool plain_failed = false;    // a plain connection could not be begun; the channel pauses before it tries again
     bool found_said = false;
-    Status loss;  // the last one
+    Status loss;     // the last one
+    Status missing;  // why it cannot be reached, once that was reported; OK when it was found
     bool watched = false;
     std::uint64_t next_number = 0;  // of calls and waiters
     std::set<std::shared_ptr<PeerCall>, ByNumber> calls;
@@ -127,6 +128,7 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
   void set_timer() TUTTI_REQUIRES(mu_);
   void tick();
   void handle(const PeerEvent& event);
+  void missing(const PeerEvent& event);
   void found(const PeerEvent& event);
   void give_waiting(Peer& peer, std::uint64_t incarnation) TUTTI_REQUIRES(mu_);
   void lost(const PeerEvent& event);
@@ -142,6 +144,8 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
   void end_waits(const std::string& task);
   void send(const std::string& task, std::string_view method, Payload request, const CallOptions& options,
             Channel::Done done);
+  // A call that ran out of time, with why the peer could not be reached.
+  Status with_reason(const std::string& task, Status timed_out);
   void call_ended(const std::string& task, const std::shared_ptr<PeerCall>& call, const Status& status);
   void status_seen(const std::string& task, const Payload& bytes, std::function<void()> then);
 
