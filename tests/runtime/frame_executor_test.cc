@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <thread>
 
 #include "tutti/ops/array.h"
@@ -354,6 +355,125 @@ TEST_F(FrameExecutorTest, ADeadTargetIsNoError) {
   Node* branch = add_op(graph_, "Switch", {scalar(1), constant(graph_, Tensor::scalar(true))});
   Output untaken = neg(branch->output(0));
   EXPECT_EQ(error_of(graph_, {}, {untaken.node}), "");
+}
+
+// A reference variable, as v1 programs read it: whatever takes the read sees what the variable holds by then.
+class ReferenceInControlFlowTest : public FrameExecutorTest {
+ protected:
+  ReferenceInControlFlowTest() { session_.emplace(graph_); }
+
+  void start_at(float value) { session_->run({add_op(graph_, "Assign", {variable_, scalar(value)})}); }
+  float value(Output fetch) { return session_->run({}, {fetch})[0].scalar<float>(); }
+  Output reference_enter(const std::string& frame) {
+    return op1("RefEnter", {variable_}, {{"frame_name", frame}, {"is_constant", true}});
+  }
+  // `turns` iterations, one after the other, that each run what `effect` returns. It gets a node that runs in every one
+  // of them, and not in the last look at the condition.
+  template <typename Effect>
+  Output repeat(int turns, const std::string& frame, Effect effect) {
+    Output one = scalar(1);
+    return while_less(
+        graph_, scalar(0), scalar(static_cast<float>(turns)), frame,
+        [&](Output i) {
+          Output one_in = enter(one, frame, true);
+          auto after = graph_.control_dependencies({effect(op1("Identity", {i}).node)});
+          return i + one_in;
+        },
+        /*parallel=*/1);
+  }
+
+  Output variable_ =
+      add_op(graph_, "VariableV2", {}, {{"shape", PartialShape::scalar()}, {"dtype", DType::kFloat}}, "v")->output();
+  Output read_ = op1("Identity", {variable_}, {}, "v/read");
+  std::optional<LocalSession> session_;
+};
+
+TEST_F(ReferenceInControlFlowTest, GradientDescentInALoop) {
+  Output rate = scalar(0.5f);
+  Output end = repeat(4, "loop", [&](Node* turn) {
+    Output rate_in = enter(rate, "loop", true), read_in = enter(read_, "loop", true);
+    Output reference = reference_enter("loop");
+    auto in_turn = graph_.control_dependencies({turn});
+    return add_op(graph_, "AssignSub", {reference, rate_in * read_in});
+  });
+  start_at(16);
+  EXPECT_EQ(value(end), 4.0f);
+  EXPECT_EQ(value(variable_), 1.0f);  // 16, 8, 4, 2, 1
+}
+
+TEST_F(ReferenceInControlFlowTest, ATransposedProductInALoop) {
+  Output w = add_op(graph_, "VariableV2", {}, {{"shape", PartialShape{2, 2}}, {"dtype", DType::kFloat}}, "w")->output();
+  Output w_read = op1("Identity", {w});
+  Output end = repeat(2, "loop", [&](Node* turn) {
+    Output w_in = enter(w_read, "loop", true);
+    Output w_reference = op1("RefEnter", {w}, {{"frame_name", "loop"}, {"is_constant", true}});
+    auto in_turn = graph_.control_dependencies({turn});
+    Output product = op1("MatMul", {w_in, w_in}, {{"transpose_b", true}});
+    return add_op(graph_, "Assign", {w_reference, product});
+  });
+  session_->run({add_op(graph_, "Assign", {w, constant(graph_, Tensor::of<float>({2, 2}, {1, 1, 0, 1}))})});
+  session_->run({end.node});
+  // w w' is [[2 1] [1 1]], and that times its own transpose [[5 3] [3 2]].
+  EXPECT_TRUE(bitwise_equal(session_->run({}, {w})[0], Tensor::of<float>({2, 2}, {5, 3, 3, 2})));
+}
+
+TEST_F(ReferenceInControlFlowTest, ABranchSeesItsOwnUpdate) {
+  Output flag = constant(graph_, Tensor::scalar(true));
+  Output reference = add_op(graph_, "RefSwitch", {variable_, flag})->output(1);
+  Output read_in_branch = add_op(graph_, "Switch", {read_, flag})->output(1);
+  Output two = add_op(graph_, "Switch", {scalar(2), flag})->output(1);
+  Node* add = add_op(graph_, "AssignAdd", {reference, two});
+  Output sum, handed_on;
+  {
+    auto after = graph_.control_dependencies({add});
+    sum = read_in_branch * two;
+    handed_on = op1("Identity", {read_in_branch});
+  }
+  Output merged =
+      add_op(graph_, "Merge", {sum, add_op(graph_, "Switch", {read_, flag})->output(0)}, {{"N", 2}})->output();
+  start_at(3);
+  EXPECT_EQ(value(merged), 10.0f);
+  EXPECT_EQ(value(handed_on), 7.0f);
+}
+
+TEST_F(ReferenceInControlFlowTest, ALoopVariableThatStartsAsAReadIsItsAlias) {
+  // x = v; for 3 turns: v += 1. Nothing else changes x.
+  Node* merge = graph_
+                    .add_exact({.op = "Merge",
+                                .name = "x",
+                                .inputs = {enter(read_, "loop"), Output()},
+                                .attrs = {{"T", DType::kFloat}, {"N", 2}}})
+                    .value_or_throw();
+  Output limit = scalar(13), one = scalar(1);
+  Output go_on = op1("LoopCond", {less(merge->output(), enter(limit, "loop", true))});
+  Node* branch = add_op(graph_, "Switch", {merge->output(), go_on});
+  Output x = op1("Identity", {branch->output(1)});
+  Output reference = reference_enter("loop"), one_in = enter(one, "loop", true);
+  Node* add = nullptr;
+  {
+    auto after = graph_.control_dependencies({x.node});
+    add = add_op(graph_, "AssignAdd", {reference, one_in});
+  }
+  {
+    auto after = graph_.control_dependencies({add});
+    throw_if_error(graph_.set_input(*merge, 1, op1("NextIteration", {op1("Identity", {x})})));
+  }
+  Output end = op1("Exit", {branch->output(0)});
+  start_at(10);
+  EXPECT_EQ(value(end), 13.0f);
+  EXPECT_EQ(value(variable_), 13.0f);
+}
+
+TEST_F(ReferenceInControlFlowTest, AnUninitialisedVariableIsNamedByItsRead) {
+  Output flag = constant(graph_, Tensor::scalar(true));
+  Output branch = add_op(graph_, "Switch", {read_, flag})->output(1);
+  try {
+    value(neg(branch));
+    FAIL() << "the variable has no value";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.status().code(), Code::kFailedPrecondition);
+    EXPECT_HAS(error.status().message(), "Identity \"v/read\": Attempting to use uninitialized value v");
+  }
 }
 
 }  // namespace tutti::frame_executor_test

@@ -89,7 +89,7 @@ std::unique_ptr<KernelRun> KernelRunner::start(const std::string& node, const st
     // As the executor does for a reference that is read as a plain input.
     if (inputs[i].ref && !input_types[i].is_ref) {
       const auto variable = variable_in(*inputs[i].ref);
-      inputs[i].tensor = variable ? variable->read() : Tensor();
+      inputs[i] = {.tensor = variable ? variable->read() : Tensor(), .ref = nullptr};
     }
     run->index_.push_back(static_cast<std::uint32_t>(i));
     run->last_use_.push_back(last_use_);

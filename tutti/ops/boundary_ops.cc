@@ -78,7 +78,10 @@ OpRow pass_through(std::string name, GradFn grad) {
 
 void add_pass_throughs(OpTable& ops) {
   ops.add(pass_through("Identity", internal::pass_through_grad));
-  ops.add(pass_through("Snapshot", internal::pass_through_grad));
+  // Unlike an Identity it never shares a variable's memory: it is what the variable held when it ran.
+  OpRow snapshot = pass_through("Snapshot", internal::pass_through_grad);
+  snapshot.traits = kNoTraits;
+  ops.add(std::move(snapshot));
   ops.add({.name = "DeepCopy",
            .signature = "x: T -> y: T",
            .attrs = "T: type",

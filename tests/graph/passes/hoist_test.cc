@@ -87,4 +87,12 @@ TEST_F(HoistTest, OnlyWhereItIsAskedFor) {
   }
 }
 
+// A loop may assign to it between two products.
+TEST_F(HoistTest, AReferenceVariableIsTransposedWhereItIsRead) {
+  Output variable =
+      add_op(graph_, "VariableV2", {}, {{"shape", PartialShape{3, 4}}, {"dtype", DType::kFloat}}, "v")->output();
+  const FunctionBody body = hoisted({op1("Exit", {product(enter(x_, false), enter(op1("Identity", {variable})))})});
+  EXPECT_TRUE(of_op(body, "Transpose").empty());
+}
+
 }  // namespace tutti::hoist_test

@@ -4,7 +4,7 @@ import importlib
 from typing import Callable, Optional
 
 MODULES = ("listings", "values", "training", "control_flow", "shared_state", "errors", "sessions", "callables",
-           "output", "failures", "replicas")
+           "output", "semantics", "failures", "replicas")
 SHARED_JOBS = {"ps": 2, "worker": 3}
 
 

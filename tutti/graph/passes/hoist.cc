@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "tutti/graph/passes/passes.h"
+#include "tutti/graph/reference_aliases.h"
 
 namespace tutti {
 namespace {
@@ -20,17 +21,17 @@ bool is_matrix(const Output& value) {
 }
 
 // Products whose second operand every iteration of a v1 loop transposes anew: it comes in by a constant Enter. The
-// operand is transposed before it enters.
+// operand is transposed before it enters, unless it is a reference variable, which the loop may change.
 class Hoister {
  public:
-  explicit Hoister(Graph& graph) : graph_(graph) {}
+  explicit Hoister(Graph& graph) : graph_(graph), aliases_(graph) {}
 
   Status run() {
     for (Node* node : graph_.nodes()) {
       if (node->op_name() != "MatMul" || !node->attr<bool>("transpose_b")) continue;
       Node& enter = *node->input(1).node;
       if (enter.op_name() != "Enter" || !enter.attr<bool>("is_constant")) continue;
-      if (!is_matrix(enter.input(0))) continue;
+      if (!is_matrix(enter.input(0)) || aliases_.contains(enter.input(0))) continue;
       TUTTI_ASSIGN_OR_RETURN(Node * turned, turned_enter(enter));
       TUTTI_RETURN_IF_ERROR(graph_.set_input(*node, 1, turned->output()));
       graph_.set_attr(*node, "transpose_b", false);
@@ -70,6 +71,7 @@ class Hoister {
   }
 
   Graph& graph_;
+  const ReferenceAliases aliases_;
   std::map<const Node*, Node*> turned_;
 };
 

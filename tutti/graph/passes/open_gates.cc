@@ -6,6 +6,7 @@
 #include "tutti/graph/internal/loop_frames.h"
 #include "tutti/graph/internal/purity.h"
 #include "tutti/graph/passes/passes.h"
+#include "tutti/graph/reference_aliases.h"
 
 namespace tutti {
 namespace {
@@ -21,7 +22,7 @@ bool contains(std::span<Node* const> nodes, const Node* node) {
 // called an exit. The exit goes: its value's node waits itself, for what the gate's other values are made of.
 class GateOpener {
  public:
-  explicit GateOpener(FunctionBody& body) : body_(body), graph_(*body.graph) {}
+  explicit GateOpener(FunctionBody& body) : body_(body), graph_(*body.graph), aliases_(graph_) {}
 
   Status run() {
     TUTTI_ASSIGN_OR_RETURN(const std::vector<Node*> order, graph_.topological_order());
@@ -59,18 +60,15 @@ class GateOpener {
   }
 
   // Whether it may be computed later, or not be waited for: pure, and no input is the read of a reference variable,
-  // which kernels read themselves, when they run.
-  static bool is_movable(const Node& node) {
-    return is_pure(node) && std::none_of(node.inputs().begin(), node.inputs().end(), [](const Output& input) {
-             const Node& from = *input.node;
-             return from.op_name() == "Identity" && from.input(0) &&
-                    from.input(0).node->output_types()[from.input(0).index].is_ref;
-           });
+  // which kernels read when they run.
+  bool is_movable(const Node& node) const {
+    return is_pure(node) && std::none_of(node.inputs().begin(), node.inputs().end(),
+                                         [this](const Output& input) { return aliases_.contains(input); });
   }
 
   // Whether waiting for the inputs of a node says the same as waiting for it. A value of control flow may be dead where
   // its node is not.
-  static bool is_made_of_inputs(const Node& node) {
+  bool is_made_of_inputs(const Node& node) const {
     const bool is_wide = node.inputs().size() + node.control_inputs().size() > kMostMembers;
     if (node.op().has(kIgnoresDeadControl) || is_wide) return false;
     return is_movable(node) && std::none_of(node.inputs().begin(), node.inputs().end(), [](const Output& input) {
@@ -129,6 +127,7 @@ class GateOpener {
 
   FunctionBody& body_;
   Graph& graph_;
+  const ReferenceAliases aliases_;
   std::unordered_map<const Node*, int> readers_;
   std::unordered_map<const Node*, std::vector<Node*>> followers_;
   std::unordered_map<Node*, Node*> values_;  // of the exits that go: what they hand on

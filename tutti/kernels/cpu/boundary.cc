@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tutti/core/rendezvous_key.h"
+#include "tutti/kernels/cpu/control_flow.h"
 #include "tutti/kernels/cpu/element.h"
 #include "tutti/kernels/cpu/number_types.h"
 #include "tutti/kernels/cpu/tensor_text.h"
@@ -15,7 +16,7 @@ namespace tutti::cpu {
 Status no_op(KernelContext&) { return {}; }
 
 Status identity(KernelContext& ctx) {
-  for (int i = 0; i < ctx.num_inputs(); ++i) ctx.set_output(i, ctx.input(i));
+  for (int i = 0; i < ctx.num_inputs(); ++i) TUTTI_RETURN_IF_ERROR(hand_on(ctx, i, i));
   return {};
 }
 

@@ -6,7 +6,7 @@
 namespace tutti::cpu {
 
 Status no_op(KernelContext& ctx);
-// Output i is input i, sharing memory.
+// Output i is input i, sharing memory: that of a variable where the input is read through a reference.
 Status identity(KernelContext& ctx);
 
 // Output 0 is input 0 in memory of its own.

@@ -1,5 +1,7 @@
 #include "tutti/kernels/cpu/control_flow.h"
 
+#include "tutti/kernels/resources/variable.h"
+
 namespace tutti::cpu {
 
 namespace {
@@ -20,10 +22,23 @@ Status set_index(KernelContext& ctx, int index) {
 
 }  // namespace
 
+Status hand_on(KernelContext& ctx, int in, int out) {
+  const std::shared_ptr<ResourceSlot>& reference = ctx.input_ref(in);
+  if (!reference) {
+    ctx.set_output(out, ctx.input(in));
+    return {};
+  }
+  const std::shared_ptr<Variable> variable = variable_in(*reference);
+  if (variable ? !variable->initialised() : !reference->get()) {
+    return failed_precondition("Attempting to use uninitialized value ", printable(reference->name()));
+  }
+  ctx.set_output_ref(out, reference);
+  return {};
+}
+
 Status switch_value(KernelContext& ctx) {
   TUTTI_ASSIGN_OR_RETURN(const int taken, branch_of(ctx));
-  ctx.set_output(taken, ctx.input(0));
-  return {};
+  return hand_on(ctx, 0, taken);
 }
 
 Status switch_reference(KernelContext& ctx) {
@@ -34,8 +49,8 @@ Status switch_reference(KernelContext& ctx) {
 
 Status merge_value(KernelContext& ctx) {
   for (int i = 0; i < ctx.num_inputs(); ++i) {
-    if (!ctx.input(i).has_value()) continue;
-    ctx.set_output(0, ctx.input(i));
+    if (!ctx.input(i).has_value() && !ctx.input_ref(i)) continue;
+    TUTTI_RETURN_IF_ERROR(hand_on(ctx, i, 0));
     return set_index(ctx, i);
   }
   return internal_error("a Merge ran without a live input");
@@ -50,10 +65,7 @@ Status merge_reference(KernelContext& ctx) {
   return internal_error("a RefMerge ran without a live input");
 }
 
-Status pass_value(KernelContext& ctx) {
-  ctx.set_output(0, ctx.input(0));
-  return {};
-}
+Status pass_value(KernelContext& ctx) { return hand_on(ctx, 0, 0); }
 
 Status pass_reference(KernelContext& ctx) {
   ctx.set_output_ref(0, ctx.input_ref(0));

@@ -6,6 +6,10 @@
 
 namespace tutti::cpu {
 
+// Output `out` becomes what input `in` is: a value, or the reference that it is read through. The variable behind a
+// reference must have a value.
+Status hand_on(KernelContext& ctx, int in, int out);
+
 Status switch_value(KernelContext& ctx);  // sets output 0 or 1, leaves the other dead
 Status switch_reference(KernelContext& ctx);
 Status merge_value(KernelContext& ctx);  // the first input that lives, and which one it was

@@ -269,7 +269,7 @@ Status FrameExecution::read_inputs(const Ready& ready) {
   for (std::size_t k = 0; k < item.reads.size(); ++k) {
     if (!item.reads[k]) continue;
     Value& value = ready.iteration->values[item.input_index[k]];
-    if ((item.role == FrameRole::kMerge || item.is_transfer) && is_dead(value)) continue;
+    if (!value.ref) continue;  // a value already, or dead
     TUTTI_RETURN_IF_ERROR(read_reference(value, &value.tensor));
     value.ref.reset();
   }

@@ -44,7 +44,7 @@ struct FrameItem {
   int merge_backs = 0;      // data inputs that can arrive later
   std::vector<FrameEdge> outs;
   std::vector<std::uint32_t> input_index;  // of each input, among the frame's values
-  std::vector<bool> reads;                 // of each input: a reference read as a value
+  std::vector<bool> reads;                 // of each input: read when the item runs, if it is a reference
 };
 
 struct FrameDef {

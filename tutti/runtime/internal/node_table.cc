@@ -1,11 +1,11 @@
 #include "tutti/runtime/internal/node_table.h"
 
-#include <algorithm>
 #include <exception>
 #include <new>
 #include <unordered_map>
 
 #include "tutti/core/rendezvous_key.h"
+#include "tutti/graph/reference_aliases.h"
 #include "tutti/kernels/resources/variable.h"
 
 namespace tutti::internal {
@@ -63,20 +63,11 @@ std::string_view task_in(const Node& node, std::string_view attr) {
   return name == nullptr ? std::string_view() : task_of(*name);
 }
 
-bool is_read_edge(const Node& node, std::size_t input) {
-  const Output from = node.inputs()[input];
-  return from && from.node->output_types()[static_cast<std::size_t>(from.index)].is_ref &&
-         !node.input_types()[input].is_ref;
-}
-
-// TensorFlow's read of a reference variable (an Identity) is an alias of it: who uses the read sees what the variable
-// holds by then, updates that it waited for included. So kernels read the variable themselves. The read, or null when
-// input `i` of `node` is none.
-const Node* aliasing_read(const Node& node, const NodeItem& item, std::size_t i) {
-  if (item.kind != NodeKind::kKernel && item.kind != NodeKind::kAsyncKernel) return nullptr;
-  if (node.op().has(kControlFlow)) return nullptr;
-  const Node* read = node.inputs()[i].node;
-  return read != nullptr && read->op_name() == "Identity" && is_read_edge(*read, 0) ? read : nullptr;
+// Whether the node's kernel must be given the value of a reference. Nodes that hand their input on take the reference
+// itself, so that the kernel at the end sees what the variable holds when it runs, updates that it waited for included.
+bool is_read_edge(const Node& node, int input, const ReferenceAliases& aliases) {
+  return !node.input_types()[static_cast<std::size_t>(input)].is_ref && !hands_on(node, input) &&
+         aliases.contains(node.input(input));
 }
 
 bool sends_elsewhere(const Node& node) {
@@ -94,25 +85,16 @@ Result<NodeTable> NodeTable::create(FunctionBody body, const CompileOptions& opt
   TUTTI_ASSIGN_OR_RETURN(std::vector<Node*> order, body.graph->topological_order());
   std::vector<int> item_of(body.graph->id_limit(), -1);
   for (std::size_t i = 0; i < order.size(); ++i) item_of[order[i]->id()] = static_cast<int>(i);
+  const ReferenceAliases aliases(*body.graph);
   for (Node* node : order) {
     TUTTI_ASSIGN_OR_RETURN(NodeItem item, make_item(*node, body, *options.kernels, table));
     std::vector<InputEdge> inputs;
     std::vector<int> control_inputs;
     for (Node* before : node->control_inputs()) control_inputs.push_back(item_of[before->id()]);
     for (std::size_t i = 0; i < node->inputs().size(); ++i) {
-      Output from = node->inputs()[i];
+      const Output from = node->inputs()[i];
       if (!from) return invalid_argument(node->describe(), ": input ", i, " is not connected");
-      bool is_read = is_read_edge(*node, i);
-      if (const Node* read = aliasing_read(*node, item, i)) {
-        from = read->input(0);
-        is_read = true;
-        // It still comes after what the read waits for, and is dead where that is.
-        const int before = item_of[read->id()];
-        if (std::find(control_inputs.begin(), control_inputs.end(), before) == control_inputs.end()) {
-          control_inputs.push_back(before);
-        }
-      }
-      inputs.push_back({item_of[from.node->id()], from.index, is_read});
+      inputs.push_back({item_of[from.node->id()], from.index, is_read_edge(*node, static_cast<int>(i), aliases)});
     }
     if (sends_elsewhere(*node)) table.items[inputs[0].from].sent = true;
     table.items.push_back(item);

@@ -34,7 +34,7 @@ struct NodeItem {
 struct InputEdge {
   int from = 0;          // item
   int output = 0;        // of it
-  bool is_read = false;  // a reference read as a value
+  bool is_read = false;  // it may carry a reference, which is read when the node runs
 };
 
 // Everything about the nodes that does not depend on how they are run.

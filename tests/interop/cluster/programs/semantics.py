@@ -1,0 +1,69 @@
+"""Rules of TensorFlow's runtime that its own tests assert: what a program may rely on beside the meaning of each op."""
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from programs import check
+from registry import program
+
+
+def reference(name, value):
+    return tf.get_variable(name, initializer=value, use_resource=False)
+
+
+def initialised(cluster):
+    sess = tf.Session(cluster.target())
+    sess.run(tf.global_variables_initializer())
+    return sess
+
+
+@program
+def reference_in_loop(cluster):
+    """A reference variable that a while_loop changes: every iteration reads what the one before it wrote."""
+    v, w = reference("v", 10.0), reference("w", 2.0)
+    one_in_turn = {"parallel_iterations": 1, "back_prop": False}
+
+    def descend(i):
+        with tf.control_dependencies([tf.assign_sub(v, 0.2 * v)]):
+            return i + 1
+
+    def square(i):
+        with tf.control_dependencies([tf.assign(w, w * w)]):
+            return i + 1
+
+    with initialised(cluster) as sess:
+        sess.run(tf.while_loop(lambda i: i < 5, descend, [0], **one_in_turn))
+        check.close(sess.run(v), np.float32(10 * 0.8 ** 5))
+        sess.run(tf.while_loop(lambda i: i < 4, square, [0], **one_in_turn))
+        check.equal(sess.run(w), np.float32(65536))
+
+
+@program
+def reference_in_loop_scattered(cluster):
+    """The same for rows that a loop gathers and scatters."""
+    v = reference("v", np.full([3], 2.0, np.float32))
+
+    def double(i):
+        with tf.control_dependencies([tf.scatter_update(v, [1], 2 * tf.gather(v, [1]))]):
+            return i + 1
+
+    with initialised(cluster) as sess:
+        sess.run(tf.while_loop(lambda i: i < 5, double, [0], parallel_iterations=1, back_prop=False))
+        check.equal(sess.run(v), np.array([2, 64, 2], np.float32))
+
+
+@program
+def reference_in_cond(cluster):
+    """A branch that assigns a reference variable and then uses it sees what it assigned."""
+    v = reference("v", 2.0)
+
+    def branch():
+        with tf.control_dependencies([tf.assign_add(v, 3.0)]):
+            return v + 0.0
+
+    def read():
+        with tf.control_dependencies([tf.assign_add(v, 1.0)]):
+            return tf.identity(v)
+
+    with initialised(cluster) as sess:
+        check.equal(sess.run(tf.cond(tf.constant(True), branch, lambda: 0.0)), np.float32(5))
+        check.equal(sess.run(tf.cond(tf.constant(True), read, lambda: 0.0)), np.float32(6))
