@@ -239,6 +239,52 @@ TEST_F(FileSystemTest, PathsWithAZeroByteAreRefused) {
   EXPECT_EQ(read(directory_.file("a")), "x");
 }
 
+TEST_F(FileSystemTest, AFileUrlIsItsPath) {
+  const std::string url = "file://" + directory_.path();
+  ASSERT_TRUE(fs_.make_directories(url + "/sub").ok());
+  ASSERT_TRUE(write_file(fs_, url + "/sub/a", "x").ok());
+  EXPECT_EQ(read(directory_.file("sub/a")), "x");
+  EXPECT_EQ(read(url + "/sub/a"), "x");
+  EXPECT_EQ(fs_.info(url + "/sub/a").value_or_throw().bytes, 1u);
+  EXPECT_TRUE(fs_.rename(url + "/sub/a", url + "/b").ok());
+  EXPECT_EQ(fs_.list(url).value_or_throw(), (std::vector<std::string>{"b", "sub"}));
+  EXPECT_TRUE(fs_.open_for_large_write(url + "/b").ok());
+  EXPECT_TRUE(fs_.open_for_append(url + "/b").ok());
+  EXPECT_TRUE(fs_.sync_directory(url).ok());
+  EXPECT_TRUE(fs_.remove(url + "/sub").ok());
+  EXPECT_FALSE(fs_.exists(directory_.file("sub")));
+}
+
+TEST_F(FileSystemTest, OtherSchemesAreRefusedByName) {
+  for (const std::string scheme : {"gs", "s3", "hdfs", "viewfs2.x"}) {
+    const std::string path = scheme + "://bucket/model";
+    const Status expected = unimplemented("File system scheme '", scheme, "' not implemented (file: '", path, "')");
+    EXPECT_EQ(fs_.open_for_read(path).status(), expected);
+    EXPECT_EQ(fs_.open_for_write(path).status(), expected);
+    EXPECT_EQ(fs_.open_for_large_write(path).status(), expected);
+    EXPECT_EQ(fs_.open_for_append(path).status(), expected);
+    EXPECT_EQ(fs_.info(path).status(), expected);
+    EXPECT_EQ(fs_.list(path).status(), expected);
+    EXPECT_EQ(fs_.make_directories(path), expected);
+    EXPECT_EQ(fs_.remove(path), expected);
+    EXPECT_EQ(fs_.rename(path, directory_.file("a")), expected);
+    EXPECT_EQ(fs_.sync_directory(path), expected);
+  }
+}
+
+TEST(LocalPath, TakesTheSchemeAway) {
+  EXPECT_EQ(local_path("file:///tmp/x").value_or_throw(), "/tmp/x");
+  EXPECT_EQ(local_path("file://").value_or_throw(), "/");
+  EXPECT_EQ(local_path("file:///").value_or_throw(), "/");
+  EXPECT_EQ(local_path("file://host/x").status().code(), Code::kInvalidArgument);
+  // None of these has a scheme.
+  for (const std::string path : {"/tmp/x", "x", "", "file:/x", "file:x", "a/gs://x", "://x", "1a://x", "C:\\x"}) {
+    EXPECT_EQ(local_path(path).value_or_throw(), path);
+    EXPECT_FALSE(has_scheme(path)) << path;
+  }
+  EXPECT_TRUE(has_scheme("gs://x"));
+}
+
 TEST_F(FileSystemTest, Info) {
   const std::string path = directory_.file("a");
   ASSERT_TRUE(write_file(fs_, path, "12345").ok());

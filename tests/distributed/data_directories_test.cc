@@ -42,6 +42,21 @@ TEST_F(DataDirectoriesTest, WhatLiesInsideWorks) {
   EXPECT_EQ(files_->info(inside("missing")).status().code(), Code::kNotFound);
 }
 
+TEST_F(DataDirectoriesTest, FileUrlsAreHeldToTheSameDirectories) {
+  EXPECT_EQ(*read_file(*files_, "file://" + inside("a")), "in");
+  EXPECT_TRUE(write_file(*files_, "file://" + inside("new"), "x").ok());
+  EXPECT_TRUE(files_->rename("file://" + inside("new"), "file://" + inside("moved")).ok());
+  EXPECT_EQ(*read_file(*files_, inside("moved")), "x");
+  expect_denied(files_->open_for_read("file://" + root_.file("secret")).status());
+  expect_denied(files_->open_for_read("file://" + inside("../secret")).status());
+  expect_denied(write_file(*files_, "file://" + root_.file("new"), "x"));
+  expect_denied(files_->rename("file://" + inside("moved"), "file://" + root_.file("moved")));
+  expect_denied(files_->remove("file://" + root_.file("secret")));
+  expect_denied(files_->list("file://").status());
+  EXPECT_EQ(files_->open_for_read("gs://bucket/x").status().code(), Code::kUnimplemented);
+  EXPECT_TRUE(make_data_directories(local_file_system(), {"file://" + inside("")}).ok());
+}
+
 TEST_F(DataDirectoriesTest, WhatLiesOutsideIsDenied) {
   const std::string secret = root_.file("secret");
   expect_denied(files_->open_for_read(secret).status());

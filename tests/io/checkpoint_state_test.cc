@@ -56,6 +56,25 @@ TEST(CheckpointState, PathsAreSeenFromTheFile) {
   EXPECT_EQ(latest_checkpoint(fs, directory.path()).value_or_throw(), directory.file("m-2"));
 }
 
+TEST(CheckpointState, OfADirectoryThatIsAUrl) {
+  TempDirectory directory;
+  FileSystem& fs = local_file_system();
+  const std::string url = "file://" + directory.path();
+  const CheckpointState state{.model_checkpoint_path = url + "/m-2",
+                              .all_model_checkpoint_paths = {url + "/m-1", url + "/m-2"}};
+  throw_if_error(write_checkpoint_state(fs, url, state));
+  // TensorFlow joins the directory with a path that begins with no slash.
+  EXPECT_EQ(read_file(fs, directory.file("checkpoint")).value_or_throw(),
+            "model_checkpoint_path: \"m-2\"\nall_model_checkpoint_paths: \"m-1\"\nall_model_checkpoint_paths: "
+            "\"m-2\"\n");
+  EXPECT_EQ(read_checkpoint_state(fs, url).value_or_throw(), state);
+  // One that was written with whole paths.
+  throw_if_error(write_file(fs, directory.file("checkpoint"), str_cat("model_checkpoint_path: \"", url, "/m-3\"")));
+  EXPECT_EQ(read_checkpoint_state(fs, directory.path()).value_or_throw()->model_checkpoint_path, url + "/m-3");
+  throw_if_error(write_checkpoint_state(fs, directory.path(), state, /*relative=*/true));
+  EXPECT_EQ(read_checkpoint_state(fs, directory.path()).value_or_throw()->model_checkpoint_path, directory.file("m-2"));
+}
+
 TEST(CheckpointState, TheNewestIsListed) {
   TempDirectory directory;
   FileSystem& fs = local_file_system();

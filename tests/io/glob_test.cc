@@ -56,6 +56,17 @@ TEST(Glob, Paths) {
   EXPECT_EQ(paths(""), Paths{});
 }
 
+TEST(Glob, PathsWithASchemeKeepIt) {
+  TempDirectory directory;
+  FileSystem& fs = local_file_system();
+  spill(directory.path() + "/a1", "");
+  const std::string url = "file://" + directory.path();
+  EXPECT_EQ(glob(fs, url + "/a*").value_or_throw(), std::vector<std::string>{url + "/a1"});
+  EXPECT_EQ(glob(fs, url + "/a1").value_or_throw(), std::vector<std::string>{url + "/a1"});
+  EXPECT_EQ(glob(fs, "gs://bucket/a*").status().code(), Code::kUnimplemented);
+  EXPECT_EQ(glob(fs, "gs://bucket/a1").status().code(), Code::kUnimplemented);
+}
+
 // Links that lead nowhere are in nobody's way.
 TEST(Glob, LinksThatGoRoundOrDangle) {
   TempDirectory directory;

@@ -61,10 +61,17 @@ Status file_error(std::string_view verb, const std::string& path, std::string_vi
                 str_cat(verb, " \"", printable(path), "\"", purpose, ": ", std::generic_category().message(error)));
 }
 
-// The system would take such a path up to the zero and touch another file than was named.
-Status check_path(const std::string& path) {
-  if (path.find('\0') == std::string::npos) return {};
-  return invalid_argument("path \"", printable(path), "\" holds a zero byte");
+constexpr std::string_view kSchemeEnd = "://";
+
+// "gs" of "gs://bucket/x"; empty when there is none.
+std::string_view scheme_of(std::string_view path) {
+  const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
+  std::size_t end = 0;
+  while (end < path.size() &&
+         (is_letter(path[end]) || (end > 0 && ((path[end] >= '0' && path[end] <= '9') || path[end] == '.')))) {
+    ++end;
+  }
+  return path.substr(end).starts_with(kSchemeEnd) ? path.substr(0, end) : std::string_view();
 }
 
 // Repeats a system call that a signal interrupted.
@@ -98,8 +105,8 @@ class Descriptor {
   int fd_;
 };
 
-Result<Descriptor> open_file(const std::string& path, int flags, std::string_view purpose) {
-  TUTTI_RETURN_IF_ERROR(check_path(path));
+Result<Descriptor> open_file(const std::string& name, int flags, std::string_view purpose) {
+  TUTTI_ASSIGN_OR_RETURN(const std::string path, local_path(name));
   constexpr mode_t kMode = 0666;  // less what the umask takes away
   const int fd = retry([&] { return ::open(path.c_str(), flags | O_CLOEXEC, kMode); });
   if (fd < 0) return file_error("open", path, purpose, errno);
@@ -265,8 +272,8 @@ class LocalFileSystem : public FileSystem {
     return open_writable(path, O_WRONLY | O_CREAT | O_APPEND, " for appending");
   }
 
-  Result<FileInfo> info(const std::string& path) override {
-    TUTTI_RETURN_IF_ERROR(check_path(path));
+  Result<FileInfo> info(const std::string& name) override {
+    TUTTI_ASSIGN_OR_RETURN(const std::string path, local_path(name));
     struct stat status;
     if (::stat(path.c_str(), &status) < 0) return file_error("stat", path, "", errno);
     return FileInfo{.bytes = static_cast<std::uint64_t>(status.st_size),
@@ -274,8 +281,8 @@ class LocalFileSystem : public FileSystem {
                     .modified_micros = std::int64_t{status.st_mtim.tv_sec} * 1'000'000 + status.st_mtim.tv_nsec / 1000};
   }
 
-  Result<std::vector<std::string>> list(const std::string& directory) override {
-    TUTTI_RETURN_IF_ERROR(check_path(directory));
+  Result<std::vector<std::string>> list(const std::string& name) override {
+    TUTTI_ASSIGN_OR_RETURN(const std::string directory, local_path(name));
     const std::unique_ptr<DIR, int (*)(DIR*)> stream(::opendir(directory.c_str()), ::closedir);
     if (!stream) return file_error("list", directory, "", errno);
     std::vector<std::string> names;
@@ -283,16 +290,16 @@ class LocalFileSystem : public FileSystem {
       errno = 0;
       const dirent* entry = ::readdir(stream.get());
       if (!entry) break;
-      const std::string_view name = entry->d_name;
-      if (name != "." && name != "..") names.emplace_back(name);
+      const std::string_view entry_name = entry->d_name;
+      if (entry_name != "." && entry_name != "..") names.emplace_back(entry_name);
     }
     if (errno != 0) return file_error("list", directory, "", errno);
     std::sort(names.begin(), names.end());
     return names;
   }
 
-  Status make_directories(const std::string& path) override {
-    TUTTI_RETURN_IF_ERROR(check_path(path));
+  Status make_directories(const std::string& name) override {
+    TUTTI_ASSIGN_OR_RETURN(const std::string path, local_path(name));
     if (path.empty()) return file_error("make directory", path, "", ENOENT);
     constexpr mode_t kMode = 0777;  // less what the umask takes away
     // Parents first. Another process may make the same ones at the same time, so "exists" is no error as
@@ -310,15 +317,15 @@ class LocalFileSystem : public FileSystem {
     return {};
   }
 
-  Status remove(const std::string& path) override {
-    TUTTI_RETURN_IF_ERROR(check_path(path));
+  Status remove(const std::string& name) override {
+    TUTTI_ASSIGN_OR_RETURN(const std::string path, local_path(name));
     if (std::remove(path.c_str()) < 0) return file_error("remove", path, "", errno);
     return {};
   }
 
-  Status rename(const std::string& from, const std::string& to) override {
-    TUTTI_RETURN_IF_ERROR(check_path(from));
-    TUTTI_RETURN_IF_ERROR(check_path(to));
+  Status rename(const std::string& old_name, const std::string& new_name) override {
+    TUTTI_ASSIGN_OR_RETURN(const std::string from, local_path(old_name));
+    TUTTI_ASSIGN_OR_RETURN(const std::string to, local_path(new_name));
     if (std::rename(from.c_str(), to.c_str()) < 0) {
       return file_error("rename", from, str_cat(" to \"", printable(to), "\""), errno);
     }
@@ -344,6 +351,26 @@ class LocalFileSystem : public FileSystem {
 FileSystem& local_file_system() {
   static LocalFileSystem file_system;
   return file_system;
+}
+
+bool has_scheme(std::string_view path) { return !scheme_of(path).empty(); }
+
+Result<std::string> local_path(const std::string& path) {
+  // The system would take such a path up to the zero and touch another file than was named.
+  if (path.find('\0') != std::string::npos) return invalid_argument("path \"", printable(path), "\" holds a zero byte");
+  const std::string_view scheme = scheme_of(path);
+  if (scheme.empty()) return path;
+  if (scheme != "file") {
+    return unimplemented("File system scheme '", scheme, "' not implemented (file: '", printable(path), "')");
+  }
+  std::string local = path.substr(scheme.size() + kSchemeEnd.size());
+  if (local.empty()) return std::string("/");  // of a file in the root, its directory
+  if (local.front() != '/') {
+    const std::string_view host = std::string_view(local).substr(0, local.find('/'));
+    return invalid_argument("path \"", printable(path), "\" names the host \"", printable(host),
+                            "\": a path of this machine has three slashes, \"file:///...\"");
+  }
+  return local;
 }
 
 Result<std::string> read_file(FileSystem& fs, const std::string& path) {

@@ -71,7 +71,15 @@ class FileSystem {
   bool exists(const std::string& path) { return info(path).ok(); }
 };
 
+// Takes paths of the local disk, also as "file:///x/y", which is "/x/y".
 FileSystem& local_file_system();
+
+// Whether `path` begins with a scheme, as "gs://bucket/x" does.
+bool has_scheme(std::string_view path);
+
+// The path on the local disk: `path` itself, or what comes after "file://". kUnimplemented, with the scheme, for any
+// other one; kInvalidArgument for a host ("file://host/x") and for a zero byte.
+Result<std::string> local_path(const std::string& path);
 
 Result<std::string> read_file(FileSystem& fs, const std::string& path);
 Status write_file(FileSystem& fs, const std::string& path, std::string_view contents);

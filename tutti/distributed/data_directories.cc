@@ -68,9 +68,9 @@ class DataDirectories : public FileSystem {
  private:
   // Where the path leads: what it is given on as, so that a link that is changed meanwhile changes nothing.
   Result<std::string> resolve(const std::string& path) const {
-    if (path.find('\0') != path.npos) return invalid_argument(printable(path), ": a zero byte in the path");
+    TUTTI_ASSIGN_OR_RETURN(const std::string local, local_path(path));
     std::error_code error;
-    const fs::path absolute = fs::absolute(path, error);
+    const fs::path absolute = fs::absolute(local, error);
     const fs::path real = error ? fs::path() : fs::weakly_canonical(absolute, error);
     if (error) return permission_denied(printable(path), ": cannot be resolved: ", error.message());
     // What does not exist yet was not resolved: a link there leads nowhere now, and anywhere later.
@@ -85,9 +85,10 @@ class DataDirectories : public FileSystem {
 
   // As resolve, but the last part may be a link, which is meant itself.
   Result<std::string> resolve_entry(const std::string& path) const {
-    const fs::path name = fs::path(path).filename();
-    if (name.empty() || name == "." || name == "..") return resolve(path);
-    const fs::path parent = fs::path(path).parent_path();
+    TUTTI_ASSIGN_OR_RETURN(const std::string local, local_path(path));
+    const fs::path name = fs::path(local).filename();
+    if (name.empty() || name == "." || name == "..") return resolve(local);
+    const fs::path parent = fs::path(local).parent_path();
     TUTTI_ASSIGN_OR_RETURN(const std::string real, resolve(parent.empty() ? "." : parent.string()));
     return (fs::path(real) / name).string();
   }
@@ -109,8 +110,9 @@ Result<std::unique_ptr<FileSystem>> make_data_directories(FileSystem& base,
                                                           const std::vector<std::string>& directories) {
   std::vector<fs::path> real;
   for (const auto& directory : directories) {
+    TUTTI_ASSIGN_OR_RETURN(const std::string local, local_path(directory));
     std::error_code error;
-    real.push_back(fs::canonical(directory, error));
+    real.push_back(fs::canonical(local, error));
     if (error) return not_found("data directory ", printable(directory), ": ", error.message());
     if (!fs::is_directory(real.back(), error)) {
       return failed_precondition("data directory ", printable(directory), ": not a directory");

@@ -13,7 +13,7 @@
 namespace tutti {
 namespace {
 
-bool is_absolute(std::string_view path) { return path.starts_with('/'); }
+bool is_absolute(std::string_view path) { return path.starts_with('/') || has_scheme(path); }
 
 std::string join(const std::string& directory, const std::string& path) {
   if (is_absolute(path) || directory.empty()) return path;
@@ -23,8 +23,10 @@ std::string join(const std::string& directory, const std::string& path) {
 std::string seen_from(const std::string& directory, const std::string& path) {
   // A relative path cannot be told from an absolute directory, nor the other way round.
   if (is_absolute(directory) != is_absolute(path)) return path;
-  const std::filesystem::path base = std::filesystem::path(directory).lexically_normal();
-  return std::filesystem::path(path).lexically_normal().lexically_relative(base).string();
+  const Result<std::string> base = local_path(directory), local = local_path(path);
+  if (!base.ok() || !local.ok()) return path;
+  const auto normal = [](const std::string& name) { return std::filesystem::path(name).lexically_normal(); };
+  return normal(*local).lexically_relative(normal(*base)).string();
 }
 
 // Keeps the first complaint.
@@ -102,7 +104,8 @@ Status write_checkpoint_state(FileSystem& fs, const std::string& directory, cons
                               std::string_view filename) {
   CheckpointState written = state;
   list_newest(written);
-  if (relative || !is_absolute(directory)) {
+  // TensorFlow takes "file:///x" in a checkpoint state for a relative path.
+  if (relative || !directory.starts_with('/')) {
     written = with_paths(std::move(written), [&](const std::string& p) { return seen_from(directory, p); });
   }
   return replace_file(fs, state_path(directory, filename), checkpoint_state_text(written));

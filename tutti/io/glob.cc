@@ -105,9 +105,14 @@ Result<std::vector<std::string>> glob(FileSystem& fs, std::string_view pattern) 
     }
     paths = std::move(next);
   }
-  std::erase_if(paths, [&](const std::string& path) { return !fs.exists(path); });
-  std::sort(paths.begin(), paths.end());
-  return paths;
+  std::vector<std::string> found;
+  for (std::string& path : paths) {
+    const Status status = fs.info(path).status();
+    if (status.code() == Code::kUnimplemented) return status;  // no such kind of file system
+    if (status.ok()) found.push_back(std::move(path));
+  }
+  std::sort(found.begin(), found.end());
+  return found;
 }
 
 }  // namespace tutti

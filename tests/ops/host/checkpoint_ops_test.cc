@@ -29,6 +29,18 @@ class CheckpointOps : public testing::FileOpsFixture {
   const Tensor words_ = Tensor::vector<std::string>({"ab", "c"});
 };
 
+TEST_F(CheckpointOps, SaveToAUrl) {
+  const std::string url = "file://" + prefix_;
+  ASSERT_TRUE(save(url + "_temp/part", {"x"}, {""}, {floats_}).ok());
+  ASSERT_TRUE(status("MergeV2Checkpoints", {texts({url + "_temp/part"}), text(url)}).ok());
+  EXPECT_TRUE(local_file_system().exists(prefix_ + ".index"));
+  EXPECT_FALSE(local_file_system().exists(prefix_ + "_temp"));
+  EXPECT_TRUE(bitwise_equal(restore(prefix_, {"x"}, {""}, {DType::kFloat})->tensor(0), floats_));
+  EXPECT_TRUE(bitwise_equal(restore(url, {"x"}, {""}, {DType::kFloat})->tensor(0), floats_));
+  EXPECT_EQ(save("hdfs://model", {"x"}, {""}, {floats_}).code(), Code::kUnimplemented);
+  EXPECT_EQ(restore("hdfs://model", {"x"}, {""}, {DType::kFloat})->status().code(), Code::kUnimplemented);
+}
+
 TEST_F(CheckpointOps, SaveAndRestore) {
   ASSERT_TRUE(save(prefix_, {"x", "s"}, {"", ""}, {floats_, words_}).ok());
   auto back = restore(prefix_, {"s", "x", "x"}, {"", "", "4 2 1,2:-"}, {DType::kString, DType::kFloat, DType::kFloat});

@@ -1,4 +1,7 @@
 """Rules of TensorFlow's runtime that its own tests assert: what a program may rely on beside the meaning of each op."""
+import os
+import tempfile
+
 import numpy as np
 import tensorflow.compat.v1 as tf
 
@@ -67,3 +70,35 @@ def reference_in_cond(cluster):
     with initialised(cluster) as sess:
         check.equal(sess.run(tf.cond(tf.constant(True), branch, lambda: 0.0)), np.float32(5))
         check.equal(sess.run(tf.cond(tf.constant(True), read, lambda: 0.0)), np.float32(6))
+
+
+@program
+def file_urls(cluster):
+    """file:///x is /x for every op that takes a path; other schemes are Unimplemented."""
+    with tempfile.TemporaryDirectory() as folder, tf.device("/job:ps/task:0"):
+        url = "file://" + folder
+        path = tf.placeholder(tf.string, [])
+        write, read = tf.io.write_file(path, "text"), tf.io.read_file(path)
+        names = tf.io.matching_files(path)
+        queue = tf.FIFOQueue(10, tf.string, shapes=[[]], shared_name="file_urls")
+        record = tf.WholeFileReader().read(queue)
+        v = tf.get_variable("v", initializer=[1.0, 2.0])
+        saver, sharded = tf.train.Saver([v]), tf.train.Saver([v], sharded=True)
+        with initialised(cluster) as sess:
+            sess.run(write, {path: url + "/sub/a"})
+            check.that(open(folder + "/sub/a").read() == "text", "the file")
+            check.that(sess.run(read, {path: url + "/sub/a"}) == b"text", "what was read")
+            check.that(sess.run(names, {path: url + "/s*/a"}).tolist() == [(url + "/sub/a").encode()], "names")
+            sess.run(queue.enqueue(url + "/sub/a"))
+            check.that(sess.run(record) == ((url + "/sub/a").encode(), b"text"), "the record")
+            for one in (saver, sharded):
+                prefix = one.save(sess, url + "/model")
+                check.that(os.path.exists(folder + "/model.index"), "the checkpoint lies where it was meant")
+                sess.run(tf.assign(v, [0.0, 0.0]))
+                one.restore(sess, prefix)
+                check.that(sess.run(v).tolist() == [1, 2], "what was restored")
+                os.remove(folder + "/model.index")
+            with check.raises(tf.errors.UnimplementedError, text="scheme 'foo' not implemented"):
+                sess.run(read, {path: "foo://x/a"})
+            with check.raises(tf.errors.UnimplementedError, text="scheme 'foo' not implemented"):
+                sess.run(write, {path: "foo://x/a"})
