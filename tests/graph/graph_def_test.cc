@@ -5,6 +5,7 @@
 #include "proto/graph.pb.h"
 #include "tests/graph/test_ops.h"
 #include "tutti/graph/function.h"
+#include "tutti/graph/subgraph.h"
 
 namespace tutti::graph_def_test {
 
@@ -158,6 +159,35 @@ TEST_F(GraphDefTest, ExportWritesWhatChanged) {
   EXPECT_EQ(export_graph_def(again), export_graph_def(graph_));
 }
 
+TEST_F(GraphDefTest, NodesOfUnknownOpsAreKeptForOtherSteps) {
+  const std::string text = str_cat(
+      "node { name: 'a' ", kPlaceholder,
+      "} node { name: 'x' op: 'Nope' input: 'a' input: '^a' device: '/gpu:3' "
+      "attr { key: 'mode' value { s: 'fast' } } attr { key: '_class' value { list { s: 'loc:@a' } } } } "
+      "node { name: 'y' op: 'Neg' input: 'x:2' ",
+      kAttrT, "} node { name: 'z' op: 'Neg' input: 'a' input: '^b' ", kAttrT, "} node { name: 'b' op: 'NoOp' }");
+  ASSERT_TRUE(import(text).ok());
+  const Node& unknown = *graph_.find("x");
+  EXPECT_EQ(unknown.num_outputs(), 3);
+  EXPECT_EQ(unknown.output_types()[2].dtype, DType::kFloat);
+  EXPECT_FALSE(unknown.output_shape(2).has_rank());
+  // Later nodes may read other outputs.
+  ASSERT_TRUE(import(str_cat("node { name: 'later' op: 'Neg' input: 'x:4' ", kAttrT, "}")).ok());
+  EXPECT_EQ(unknown.num_outputs(), 5);
+  EXPECT_TRUE(extract_subgraph(graph_, {.fetches = {"z:0"}}).ok());
+  EXPECT_TRUE(extract_subgraph(graph_, {.feeds = {"x:2"}, .fetches = {"y:0"}}).ok());
+  const Status expected = not_found("node \"x\": unknown op \"Nope\"");
+  EXPECT_EQ(extract_subgraph(graph_, {.fetches = {"y:0"}}).status(), expected);
+  EXPECT_EQ(extract_subgraph(graph_, {.targets = {"later"}}).status(), expected);
+  EXPECT_EQ(extract_subgraph(graph_, {.targets = {"x"}}).status(), expected);
+  EXPECT_EQ(extract_subgraph(graph_, {.fetches = {"x:9"}}).status().code(), Code::kNotFound);
+  // It leaves as it came.
+  Graph again(test_ops());
+  ASSERT_TRUE(import_graph_def(export_graph_def(graph_), again).ok());
+  EXPECT_EQ(export_graph_def(again), export_graph_def(graph_));
+  EXPECT_NE(graph_def_text(graph_).find("fast"), std::string::npos);
+}
+
 TEST_F(GraphDefTest, BadInputIsNamedAndLeavesNothing) {
   ASSERT_TRUE(import(str_cat("node { name: 'keep' ", kPlaceholder, "}")).ok());
   const std::string a = str_cat("node { name: 'a' ", kPlaceholder, "}");
@@ -167,7 +197,11 @@ TEST_F(GraphDefTest, BadInputIsNamedAndLeavesNothing) {
     std::string message;
   };
   const Case cases[] = {
-      {a + "node { name: 'x' op: 'Nope' }", Code::kNotFound, "node \"x\": unknown op \"Nope\""},
+      {str_cat("node { name: 'x' op: 'Nope' } node { name: 'y' op: 'Neg' input: 'x:1024' ", kAttrT, "}"),
+       Code::kInvalidArgument, "Neg \"y\": input 0 \"x:1024\": there is no output 1024"},
+      {str_cat("node { name: 'x' op: 'Nope' } node { name: 'y' op: 'Neg' input: 'x' ", kAttrT,
+               "} node { name: 'z' op: 'Neg' input: 'x' attr { key: 'T' value { type: DT_INT32 } } }"),
+       Code::kInvalidArgument, "Neg \"z\": input 0 must be int32, got float from \"x:0\""},
       {a + a, Code::kInvalidArgument, "node name \"a\" is used twice"},
       {"node { name: 'keep' op: 'NoOp' }", Code::kInvalidArgument, "node name \"keep\" is used twice"},
       {"node { name: 'x y' op: 'NoOp' }", Code::kInvalidArgument, "node name \"x y\" must match"},
@@ -205,7 +239,8 @@ TEST_F(GraphDefTest, BadInputIsNamedAndLeavesNothing) {
       {"versions { producer: 2600 min_consumer: 2475 }", Code::kInvalidArgument,
        "consumer of version 2475 or later (made with 2600), this is 2474"},
       {"library { function { signature { } } }", Code::kInvalidArgument, "a function without a name"},
-      {"library { function { signature { name: 'f' } } } node { name: 'x' op: 'Nope' }", Code::kNotFound, "Nope"},
+      {"library { function { signature { name: 'f' } } } node { name: 'x' op: 'NoOp' input: 'y' }",
+       Code::kInvalidArgument, "there is no such node"},
   };
   const std::string before = export_graph_def(graph_);
   for (const Case& bad : cases) {

@@ -94,7 +94,14 @@ TEST(BadInput, Cycle) {
 }
 
 TEST(BadInput, UnknownOp) {
-  expect_error(import(node("unheard_of", "FrobnicateV9")), Code::kNotFound, {"FrobnicateV9", "\"unheard_of\""});
+  Graph graph(builtin_ops());
+  throw_if_error(import_graph_def(
+      node("unheard_of", "FrobnicateV9") + node("fine", "NoOp") + node("after", "NoOp", {"^unheard_of"}), graph));
+  LocalSession session(graph);
+  EXPECT_TRUE(session.try_run({}, {}, {"fine"}).ok());
+  for (const std::string target : {"unheard_of", "after"}) {
+    expect_error(session.try_run({}, {}, {target}).status(), Code::kNotFound, {"FrobnicateV9", "\"unheard_of\""});
+  }
 }
 
 TEST(BadInput, WrongType) {

@@ -104,6 +104,11 @@ const AttrValue* Node::find_attr(std::string_view name) const {
   return it == attrs_.end() ? nullptr : &it->second;
 }
 
+Status Node::check_known() const {
+  if (!op_->is_unknown) return {};
+  return not_found("node \"", printable(name_), "\": unknown op \"", printable(op_name()), "\"");
+}
+
 std::string Node::describe() const { return str_cat(op_->name, " \"", printable(name_), "\""); }
 
 bool is_back_edge(const Node& from, const Node& to) {
@@ -191,6 +196,38 @@ Result<Node*> Graph::add_exact(NodeSpec spec, std::shared_ptr<const std::string>
   return insert(std::move(node));
 }
 
+Result<Node*> Graph::add_unknown(NodeSpec spec, std::shared_ptr<const std::string> origin) {
+  TUTTI_RETURN_IF_ERROR(check_node_name(spec.name));
+  std::unique_ptr<Node> node(new Node());
+  node->graph_ = this;
+  node->name_ = std::move(spec.name);
+  auto op = std::make_shared<OpDef>();
+  op->name = std::move(spec.op);
+  op->traits = kStateful;
+  op->is_unknown = true;
+  node->op_ = op.get();
+  node->owned_op_ = std::move(op);
+  TUTTI_ASSIGN_OR_RETURN(node->input_types_, types_of(spec.inputs, /*open=*/false));
+  node->inputs_ = std::move(spec.inputs);
+  node->control_inputs_ = without_repeats(std::move(spec.control_inputs));
+  node->attrs_ = std::move(spec.attrs);
+  node->requested_device_ = std::move(spec.device);
+  node->origin_ = std::move(origin);
+  TUTTI_RETURN_IF_ERROR(grow_outputs(*node, 0));
+  return insert(std::move(node));
+}
+
+Status Graph::grow_outputs(Node& node, std::int64_t last) {
+  constexpr std::int64_t kMaxOutputs = 1024;
+  if (last >= kMaxOutputs) {
+    return invalid_argument("there is no output ", last, ": a node of an unknown op has at most ", kMaxOutputs);
+  }
+  if (last < node.num_outputs()) return {};
+  node.output_types_.resize(static_cast<std::size_t>(last) + 1);
+  node.output_shapes_.resize(node.output_types_.size(), PartialShape::unknown());
+  return {};
+}
+
 Result<std::unique_ptr<Node>> Graph::make_node(NodeSpec spec, bool open) {
   std::unique_ptr<Node> node(new Node());
   node->graph_ = this;
@@ -251,7 +288,9 @@ Result<Node*> Graph::insert(std::unique_ptr<Node> node) {
 // A plain input reads a reference's value; a reference input needs a reference.
 Status Graph::check_input(const Node& node, int index, Output value) const {
   const EdgeType want = node.input_types_[index];
-  const EdgeType got = value.node->output_types()[value.index];
+  EdgeType& got = value.node->output_types_[static_cast<std::size_t>(value.index)];
+  // An output of an unknown op is of the type that its first reader takes.
+  if (value.node->op().is_unknown && got.dtype == DType::kInvalid) got = want;
   if (got.dtype == want.dtype && (got.is_ref || !want.is_ref)) return {};
   return invalid_argument("input ", index, " must be ", want, ", got ", got, " from \"", printable(value.node->name()),
                           ":", value.index, "\"");
@@ -288,6 +327,7 @@ Result<Output> Graph::find_output(std::string_view tensor_name) const {
   Node* node = find(name);
   if (node == nullptr) return not_found("tensor \"", printable(tensor_name), "\": the graph has no such node");
   if (index < 0 || index >= node->num_outputs()) {
+    TUTTI_RETURN_IF_ERROR(node->check_known());
     return invalid_argument("tensor \"", printable(tensor_name), "\": ", node->describe(), " has ", node->num_outputs(),
                             " outputs");
   }

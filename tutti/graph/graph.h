@@ -73,6 +73,8 @@ class Node {
 
   // `MatMul "dense/product"`, for the start of messages.
   std::string describe() const;
+  // OK, or kNotFound when the op is unknown.
+  Status check_known() const;
   // The NodeDef it came from, for what we do not model; null when it was built here. See graph_def.h.
   const std::shared_ptr<const std::string>& origin() const { return origin_; }
 
@@ -229,6 +231,10 @@ class Graph {
   Result<Node*> insert(std::unique_ptr<Node> node);
   void apply_scopes(NodeSpec& spec);
   Status apply_device_scopes(NodeSpec& spec) const;
+  // For importers: a node whose op no registry has, with one output.
+  Result<Node*> add_unknown(NodeSpec spec, std::shared_ptr<const std::string> origin);
+  // Gives a node of an unknown op outputs up to this one, which a reader asks for. kInvalidArgument beyond a limit.
+  static Status grow_outputs(Node& node, std::int64_t last);
   Status check_input(const Node& node, int index, Output value) const;
   Status infer_shapes(Node& node) const;
 

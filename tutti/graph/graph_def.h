@@ -16,8 +16,9 @@ struct ImportOptions {
 };
 
 // Adds the nodes and functions of a serialised GraphDef. All or nothing: on an error `graph` keeps its
-// nodes as they were. Nodes may come in any order. Errors name the node: unknown op (kNotFound), duplicate
-// or bad name, missing input, wrong arity, type, attribute or shape, a cycle, truncated bytes (kInvalidArgument).
+// nodes as they were. Nodes may come in any order. Errors name the node: duplicate or bad name, missing input, wrong
+// arity, type, attribute or shape, a cycle, truncated bytes (kInvalidArgument). A node of an unknown op is kept, and is
+// kNotFound for the steps that need it.
 Status import_graph_def(std::string_view bytes, Graph& graph, const ImportOptions& options = {});
 
 // Everything in the graph, with what we do not model (unknown fields, debug information) as it came.

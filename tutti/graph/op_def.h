@@ -67,6 +67,9 @@ struct OpDef {
   GradFn grad;               // empty: not differentiable, asking for it is an error
   bool no_gradient = false;  // differentiable in name only: gradients stop here silently
   unsigned traits = kNoTraits;
+  // Stands for an op that no registry has, of an imported graph. Nothing but its name and its edges is known, and no
+  // step can run it.
+  bool is_unknown = false;
 
   bool has(Trait trait) const { return (traits & trait) != 0; }
   const AttrDef* find_attr(std::string_view attr) const;

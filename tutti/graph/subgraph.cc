@@ -133,6 +133,7 @@ class Extractor {
 
   Status copy() {
     for (Node* node : part_) {
+      TUTTI_RETURN_IF_ERROR(node->check_known());
       TUTTI_ASSIGN_OR_RETURN(copies_[node], body_.graph->copy_node(*node, node->name()));
     }
     return {};

@@ -29,6 +29,7 @@ struct Signature {
 // A copy of the nodes that `signature` reaches, as a body: feeds become `_Arg`s, fetches `_Retval`s, in
 // order, and targets are `targets`. Fed and connected outputs cut what is behind them. Linear in the size of the part;
 // iterative. Errors name the feed, fetch, target or connection: kNotFound when the graph has no such node,
+// or the part has a node of an unknown op,
 // kInvalidArgument when it has no such output, a name is given two values, or a connection's ends do not fit.
 Result<FunctionBody> extract_subgraph(const Graph& graph, const Signature& signature);
 

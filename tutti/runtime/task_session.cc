@@ -162,7 +162,10 @@ class LocalTaskSession : public TaskSession {
     FunctionBody body;
     body.graph = std::make_unique<Graph>(session_->functions.shared_ops(), session_->functions.shared_library());
     TUTTI_RETURN_IF_ERROR(import_graph_def(graph_def, *body.graph));
-    for (const Node* node : body.graph->nodes()) TUTTI_RETURN_IF_ERROR(check_device(*node, task_));
+    for (const Node* node : body.graph->nodes()) {
+      TUTTI_RETURN_IF_ERROR(node->check_known());
+      TUTTI_RETURN_IF_ERROR(check_device(*node, task_));
+    }
     body.targets = last_nodes(*body.graph);
     compiler.forget_failures();
     return compiler.compile_body(std::move(body), passes);

@@ -236,6 +236,9 @@ Status GraphImporter::find_order(const NodeDefs& defs, Order* order) const {
 Status GraphImporter::add_node(NodeDef& def) {
   std::shared_ptr<const OpDef> function = graph_.library_->signature(def.op());
   const OpDef* op = function ? function.get() : graph_.ops_->find(def.op());
+  // A graph may hold it as long as no step needs it. A function says there what it is called with.
+  const OpDef unknown{.name = def.op(), .is_unknown = true};
+  if (op == nullptr && dialect_ == Dialect::kGraph) op = &unknown;
   if (op == nullptr) {
     return not_found("node \"", printable(full_name(def.name())), "\": unknown op \"", printable(def.op()), "\"");
   }
@@ -246,6 +249,7 @@ Status GraphImporter::add_node(NodeDef& def) {
   Status status = read_inputs(def, &spec);
   if (status.ok()) status = read_attrs(def, *op, &spec.attrs);
   if (!status.ok()) return status.with_context(describe(def));
+  if (op->is_unknown) return graph_.add_unknown(std::move(spec), make_origin(*op, &def)).status();
   std::shared_ptr<const std::string> origin;
   if (dialect_ == Dialect::kGraph) origin = make_origin(*op, &def);
   Result<Node*> node = graph_.add_exact(std::move(spec), std::move(origin));
@@ -289,6 +293,9 @@ Result<std::vector<Output>> GraphImporter::resolve(std::string_view text) const 
   Node* node = graph_.find(full_name(input.node));
   if (node == nullptr) return invalid_argument("there is no node \"", printable(input.node), "\"");
   if (dialect_ == Dialect::kFunction && input.has_rest) return outputs_by_arg(*node, input.rest);
+  if (std::int64_t wanted = 0; node->op().is_unknown && parse_int64(input.has_rest ? input.rest : "0", &wanted)) {
+    TUTTI_RETURN_IF_ERROR(Graph::grow_outputs(*node, wanted));
+  }
   TUTTI_ASSIGN_OR_RETURN(int index, parse_index(input.has_rest ? input.rest : "0", node->num_outputs()));
   return std::vector<Output>{node->output(index)};
 }

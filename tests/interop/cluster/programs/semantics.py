@@ -102,3 +102,27 @@ def file_urls(cluster):
                 sess.run(read, {path: "foo://x/a"})
             with check.raises(tf.errors.UnimplementedError, text="scheme 'foo' not implemented"):
                 sess.run(write, {path: "foo://x/a"})
+
+
+@program
+def op_nobody_needs(cluster):
+    """A graph may hold ops that the servers do not run, as long as no step needs them."""
+    with tf.device("/job:worker/task:0"):
+        x = tf.placeholder(tf.float32, [2])
+        rare = tf.quantization.quantize_and_dequantize(x, 0.0, 4.0, range_given=False)
+        after_rare = rare + 1.0
+        hardly = tf.raw_ops.Svd(input=tf.eye(2), compute_uv=True, full_matrices=False)
+        y = tf.constant(3) + 4
+        other = x * 2
+    with tf.Session(cluster.target()) as sess:
+        check.equal(sess.run(y), np.int32(7))
+        later = y + 1 + tf.cast(hardly.s[0] * 0, tf.int32)
+        more = y + 2
+        check.equal(sess.run(more), np.int32(9))
+        check.equal(sess.run(other, {x: [1, 2]}), np.array([2, 4], np.float32))
+        check.equal(sess.run(after_rare, {rare: [1, 2]}), np.array([2, 3], np.float32))
+        try:
+            check.equal(sess.run(later), np.int32(8))
+        except tf.errors.NotFoundError as e:
+            check.that("Svd" in e.message, e.message)
+        check.equal(sess.run(y), np.int32(7))
