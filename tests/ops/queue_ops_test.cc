@@ -48,8 +48,8 @@ TEST_F(QueueOps, EnqueueDequeue) {
   auto rest = start("QueueDequeueUpToV2", floats_, {q, value_of(Tensor::scalar(std::int32_t{5}))});
   EXPECT_TRUE(bitwise_equal(rest->tensor(), Tensor::vector<float>({4})));
   EXPECT_EQ(get(q)->status().message(),
-            "FIFOQueue 'q' is closed and has insufficient elements (requested 1, current size 0)");
-  EXPECT_EQ(put(q, 1)->status(), cancelled("FIFOQueue 'q' is closed."));
+            "FIFOQueue '_0_q' is closed and has insufficient elements (requested 1, current size 0)");
+  EXPECT_EQ(put(q, 1)->status(), cancelled("FIFOQueue '_0_q' is closed."));
 }
 
 TEST_F(QueueOps, DequeueWaitsAndIsCancelled) {
@@ -81,6 +81,32 @@ TEST_F(QueueOps, DestroyingOneEndsWhoWaitsInIt) {
   ASSERT_TRUE(start("DestroyResourceOp", {}, {empty})->status().ok());
   ASSERT_TRUE(getting->finished());
   EXPECT_EQ(getting->status().code(), Code::kAborted) << getting->status().to_string();
+}
+
+TEST_F(QueueOps, WithoutASharedNameItIsItsKernelsOwn) {
+  auto one = std::make_unique<testing::KernelRunner>();
+  one->step().services.resources = runner_.step().services.resources;
+  const Value mine = queue("q");
+  put(mine, 1);
+  Value others = one->run("q", "FIFOQueueV2", floats_)->output(0);
+  EXPECT_EQ(size(others), 0);
+  put(others, 2);
+  put(others, 3);
+  EXPECT_EQ(size(mine), 1);
+  // The handle keeps it, and without kernel and handle it is gone.
+  const auto slot = others.tensor.scalar<ResourceHandle>().slot();
+  const std::weak_ptr<Resource> resource = slot->get();
+  one.reset();
+  EXPECT_EQ(size(others), 2);
+  EXPECT_FALSE(resource.expired());
+}
+
+TEST_F(QueueOps, ASharedNameIsNoPrivateOne) {
+  AttrMap attrs = floats_;
+  attrs["shared_name"] = "_0_q";
+  EXPECT_EQ(runner_.run("q", "FIFOQueueV2", attrs)->status().message().find("shared_name cannot start with '_'") ==
+                std::string::npos,
+            false);
 }
 
 TEST_F(QueueOps, SharedNamesMustAgree) {

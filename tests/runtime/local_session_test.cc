@@ -158,6 +158,30 @@ TEST_F(LocalSessionTest, SessionsOfOneRuntimeShareVariablesAndResetClearsThem) {
   EXPECT_EQ(b.run({}, {w})[0].scalar<float>(), 1.0f);
 }
 
+// As in TensorFlow, where such a queue belongs to the kernel that made it.
+TEST_F(LocalSessionTest, AQueueWithoutASharedNameBelongsToItsSession) {
+  const AttrMap types{{"component_types", std::vector<DType>{DType::kFloat}}};
+  AttrMap shared_types = types;
+  shared_types["shared_name"] = "both";
+  const auto put_and_size = [&](const AttrMap& attrs, const std::string& name) {
+    Output queue = add_op(graph_, "FIFOQueueV2", {}, attrs, name)->output();
+    Node* put = add_op(graph_, "QueueEnqueueV2", {queue, constant(graph_, Tensor::scalar(1.0f))});
+    return std::pair(put, add_op(graph_, "QueueSizeV2", {queue})->output());
+  };
+  const auto [put_own, own_size] = put_and_size(types, "own");
+  const auto [put_shared, shared_size] = put_and_size(shared_types, "shared");
+  auto runtime = std::make_shared<LocalRuntime>();
+  auto a = std::make_unique<LocalSession>(graph_, SessionOptions{.runtime = runtime});
+  LocalSession b(graph_, {.runtime = runtime});
+  a->run({put_own, put_shared});
+  a->run({put_own});  // another step of the same session uses the same queue
+  EXPECT_EQ(a->run({}, {own_size})[0].scalar<std::int32_t>(), 2);
+  EXPECT_EQ(b.run({}, {own_size})[0].scalar<std::int32_t>(), 0);
+  EXPECT_EQ(b.run({}, {shared_size})[0].scalar<std::int32_t>(), 1);
+  a.reset();
+  EXPECT_EQ(b.run({}, {shared_size})[0].scalar<std::int32_t>(), 1);
+}
+
 TEST_F(LocalSessionTest, AResetEndsStepsThatWaitInItsContainers) {
   const AttrMap types{{"component_types", std::vector<DType>{DType::kFloat}}};
   const auto waiting_in = [&](const std::string& container) {

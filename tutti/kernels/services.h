@@ -2,6 +2,8 @@
 // distributed), so that kernels know neither graphs nor networks.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
@@ -31,6 +33,12 @@ class ResourceStore {
   // The slot of that name, made when it is new. Never null; the same pointer for the same name for
   // as long as the store lives.
   virtual std::shared_ptr<ResourceSlot> slot(std::string_view container, std::string_view name) = 0;
+  // A name for a resource that one kernel keeps for itself: no other kernel gets it, and no client may ask for it,
+  // since it begins with '_'.
+  std::string private_name(std::string_view node) { return str_cat("_", next_private_++, "_", node); }
+
+ private:
+  std::atomic<std::uint64_t> next_private_{0};  // relaxed would do: only the numbers must differ
 };
 
 // Meeting place of producers and consumers of a step's tensors. Thread-safe. A producer never blocks,

@@ -36,7 +36,7 @@ class MakeShardAccumulator : public Kernel {
       : slot_(std::move(slot)), options_(std::move(options)), output_(init, slot_) {}
 
   static Result<std::unique_ptr<Kernel>> create(const KernelInit& init) {
-    TUTTI_ASSIGN_OR_RETURN(auto slot, own_slot(init));
+    TUTTI_ASSIGN_OR_RETURN(auto slot, own_slot(init, Unnamed::kByNode));
     ShardAccumulatorOptions options{.name = slot->name(),
                                     .dtype = init.attr<DType>("dtype"),
                                     .shape = init.attr<PartialShape>("shape"),
@@ -70,7 +70,7 @@ class MakeBoard : public Kernel {
       : slot_(std::move(slot)), options_(std::move(options)), output_(init, slot_) {}
 
   static Result<std::unique_ptr<Kernel>> create(const KernelInit& init) {
-    TUTTI_ASSIGN_OR_RETURN(auto slot, own_slot(init));
+    TUTTI_ASSIGN_OR_RETURN(auto slot, own_slot(init, Unnamed::kByNode));
     // What is longer than the longest lease is refused as that is, and does not overflow on the way.
     constexpr std::int64_t kYears = 10LL * 365 * 24 * 3600 * 1000;
     const std::int64_t lease_ms = std::clamp<std::int64_t>(init.attr<std::int64_t>("lease_ms"), 0, kYears);

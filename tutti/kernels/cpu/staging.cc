@@ -124,7 +124,7 @@ class StageClear : public StagingKernel {
 template <typename K>
 KernelFactory staging_kernel() {
   return [](const KernelInit& init) -> Result<std::unique_ptr<Kernel>> {
-    TUTTI_ASSIGN_OR_RETURN(auto slot, own_slot(init));
+    TUTTI_ASSIGN_OR_RETURN(auto slot, own_slot(init, Unnamed::kByNode));
     return std::unique_ptr<Kernel>(std::make_unique<K>(std::move(slot), init));
   };
 }

@@ -56,13 +56,17 @@ class MakeTable : public Kernel {
   const HandleOutput output_;
 };
 
+Result<std::shared_ptr<ResourceSlot>> table_slot(const KernelInit& init) {
+  return own_slot(init, init.attr<bool>("use_node_name_sharing") ? Unnamed::kByNode : Unnamed::kPrivate);
+}
+
 class MakePlainTable : public MakeTable {
  public:
   using Maker = TableResult (*)(TableOptions);
   MakePlainTable(std::shared_ptr<ResourceSlot> slot, const KernelInit& init, Maker maker)
       : MakeTable(std::move(slot), init), maker_(maker) {}
   static Result<std::unique_ptr<Kernel>> create(const KernelInit& init, Maker maker) {
-    TUTTI_ASSIGN_OR_RETURN(auto slot, own_slot(init));
+    TUTTI_ASSIGN_OR_RETURN(auto slot, table_slot(init));
     return std::unique_ptr<Kernel>(std::make_unique<MakePlainTable>(std::move(slot), init, maker));
   }
 
@@ -87,7 +91,7 @@ class MakeTableOfTensors : public MakeTable {
     options_.value_shape = std::move(value_shape);
   }
   static Result<std::unique_ptr<Kernel>> create(const KernelInit& init) {
-    TUTTI_ASSIGN_OR_RETURN(auto slot, own_slot(init));
+    TUTTI_ASSIGN_OR_RETURN(auto slot, table_slot(init));
     TUTTI_ASSIGN_OR_RETURN(Shape shape, value_shape_of(init));
     if (shape.rank() != 1) return invalid_argument("Default value must be a vector, got shape ", shape);
     return std::unique_ptr<Kernel>(std::make_unique<MakeTableOfTensors>(std::move(slot), init, std::move(shape)));
@@ -106,7 +110,7 @@ class MakeDenseTable : public MakeTable {
     options_.value_shape = std::move(value_shape);
   }
   static Result<std::unique_ptr<Kernel>> create(const KernelInit& init) {
-    TUTTI_ASSIGN_OR_RETURN(auto slot, own_slot(init));
+    TUTTI_ASSIGN_OR_RETURN(auto slot, table_slot(init));
     TUTTI_ASSIGN_OR_RETURN(Shape shape, value_shape_of(init));
     return std::unique_ptr<Kernel>(std::make_unique<MakeDenseTable>(std::move(slot), init, std::move(shape)));
   }

@@ -84,7 +84,7 @@ class VariableKernel : public Kernel {
     if (init.op == "Variable" && shape_.rank() == 0) shape_ = {};
   }
   static Result<std::unique_ptr<Kernel>> create(const KernelInit& init) {
-    TUTTI_ASSIGN_OR_RETURN(auto slot, own_slot(init));
+    TUTTI_ASSIGN_OR_RETURN(auto slot, own_slot(init, Unnamed::kByNode));
     return std::unique_ptr<Kernel>(std::make_unique<VariableKernel>(std::move(slot), init));
   }
   Status compute(KernelContext& ctx) override {
@@ -324,7 +324,7 @@ class VarHandle : public Kernel {
  public:
   explicit VarHandle(Tensor handle) : handle_(std::move(handle)) {}
   static Result<std::unique_ptr<Kernel>> create(const KernelInit& init) {
-    TUTTI_ASSIGN_OR_RETURN(auto slot, own_slot(init));
+    TUTTI_ASSIGN_OR_RETURN(auto slot, own_slot(init, Unnamed::kByNode));
     Tensor handle = Tensor::scalar(ResourceHandle(std::string(init.device), std::move(slot)));
     return std::unique_ptr<Kernel>(std::make_unique<VarHandle>(std::move(handle)));
   }

@@ -4,13 +4,20 @@
 
 namespace tutti {
 
-Result<std::shared_ptr<ResourceSlot>> own_slot(const KernelInit& init) {
-  if (init.services.resources == nullptr) return failed_precondition("this task keeps no resources");
-  const std::string& container = init.attr<std::string>("container");
+Result<std::shared_ptr<ResourceSlot>> own_slot(const KernelInit& init, Unnamed unnamed) {
+  ResourceStore* const store = init.services.resources;
+  if (store == nullptr) return failed_precondition("this task keeps no resources");
+  const std::string& attr = init.attr<std::string>("container");
+  const std::string_view container = attr.empty() ? ResourceStore::kDefaultContainer : std::string_view(attr);
   const std::string& shared_name = init.attr<std::string>("shared_name");
-  return init.services.resources->slot(
-      container.empty() ? ResourceStore::kDefaultContainer : std::string_view(container),
-      shared_name.empty() ? init.node : std::string_view(shared_name));
+  if (unnamed == Unnamed::kByNode) return store->slot(container, shared_name.empty() ? init.node : shared_name);
+  if (shared_name.starts_with('_')) {
+    return invalid_argument("shared_name cannot start with '_': ", printable(shared_name));
+  }
+  if (!shared_name.empty()) return store->slot(container, shared_name);
+  std::shared_ptr<ResourceSlot> slot = store->slot(container, store->private_name(init.node));
+  ResourceSlot* const pointer = slot.get();
+  return std::shared_ptr<ResourceSlot>(pointer, [slot = std::move(slot)](ResourceSlot*) { slot->clear(); });
 }
 
 Result<std::shared_ptr<ResourceSlot>> input_slot(KernelContext& ctx, int i) {

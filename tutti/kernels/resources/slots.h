@@ -10,9 +10,16 @@
 
 namespace tutti {
 
-// The slot of a node that makes a resource: attribute container (or the default one), attribute shared_name
-// (or the node's own name). kFailedPrecondition where a task has no store.
-Result<std::shared_ptr<ResourceSlot>> own_slot(const KernelInit& init);
+// Who shares the resource of a node without a shared_name.
+enum class Unnamed {
+  kPrivate,  // nobody: it belongs to this kernel, and so to one session
+  kByNode,   // nodes of that name, in all sessions of the task
+};
+
+// The slot of a node that makes a resource: attribute container (or the default one), attribute shared_name. A private
+// resource is destroyed with the last holder of its slot: the kernel, or a step that still has the handle.
+// kFailedPrecondition where a task has no store; kInvalidArgument for a shared_name that may be a private one.
+Result<std::shared_ptr<ResourceSlot>> own_slot(const KernelInit& init, Unnamed unnamed = Unnamed::kPrivate);
 
 // The slot behind resource input i. A handle from elsewhere is bound by its names to this task's store. Behind a
 // reference input (a handle of the oldest form): the slot that it refers to.
