@@ -83,6 +83,24 @@ TEST_F(BarrierTest, ClosedItTakesWhatIsMissing) {
   EXPECT_EQ(none.status->code(), Code::kOutOfRange);
 }
 
+TEST_F(BarrierTest, ClosedItGivesFewerWithoutWaitingForTheRest) {
+  ASSERT_TRUE(insert(0, {"a", "b", "c", "d"}, {1, 2, 3, 4}).ok());
+  ASSERT_TRUE(insert(1, {"a", "b"}, {10, 20}).ok());
+  ASSERT_TRUE(barrier_->close(false).ok());
+  Taken some, none, all;
+  barrier_->take_many(3, true, cancellation_, some.done());
+  ASSERT_TRUE(some.status && some.status->ok());
+  EXPECT_EQ(some.keys(), (std::vector<std::string>{"a", "b"}));
+  barrier_->take_many(3, true, cancellation_, none.done());
+  EXPECT_EQ(*none.status, out_of_range("Barrier 'b' is closed and has insufficient elements (requested 0, total size "
+                                       "0)"));
+  // Without that it waits for those that may still become complete.
+  barrier_->take_many(2, false, cancellation_, all.done());
+  EXPECT_FALSE(all.status);
+  ASSERT_TRUE(insert(1, {"c", "d"}, {30, 40}).ok());
+  ASSERT_TRUE(all.status && all.status->ok());
+}
+
 TEST_F(BarrierTest, PendingValuesCanBeDropped) {
   ASSERT_TRUE(insert(0, {"a"}, {1}).ok());
   Taken waiting;

@@ -1,5 +1,6 @@
 #include "tutti/kernels/resources/barrier.h"
 
+#include <algorithm>
 #include <limits>
 #include <unordered_set>
 #include <utility>
@@ -87,12 +88,13 @@ Status Barrier::insert_many(std::int64_t component, const Tensor& keys, const Te
       any_new |= add(index, keys.data<std::string>()[i], values.slice(i, i + 1).reshaped(each), &complete);
     }
     if (any_new) ++next_number_;
-    ++entering_;
+    entering_ += std::ssize(complete);
   }
+  const std::int64_t entered_count = std::ssize(complete);
   Status entered = make_ready(std::move(complete));
   {
     MutexLock lock(mu_);
-    --entering_;
+    entering_ -= entered_count;
   }
   end_if_complete();
   return entered;
@@ -108,7 +110,22 @@ Status Barrier::make_ready(std::vector<TensorTuple> complete) {
   return result;
 }
 
+Status Barrier::limit_to_available(bool allow_fewer, std::int64_t* count) const {
+  MutexLock lock(mu_);
+  if (!closed_) return {};
+  std::int64_t available = ready_->size() + entering_;
+  if (allow_fewer) {
+    *count = std::min(*count, available);
+  } else {
+    available += std::ssize(incomplete_);
+  }
+  if (available >= std::max<std::int64_t>(*count, 1)) return {};
+  return out_of_range("Barrier '", printable(options_.name), "' is closed and has insufficient elements (requested ",
+                      *count, ", total size ", available, ")");
+}
+
 void Barrier::take_many(std::int64_t count, bool allow_fewer, Cancellation& cancellation, Queue::DequeueDone done) {
+  if (Status status = limit_to_available(allow_fewer, &count); !status.ok()) return done(std::move(status), {});
   ready_->try_dequeue_many(count, allow_fewer, cancellation, std::move(done));
 }
 

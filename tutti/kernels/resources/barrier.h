@@ -35,9 +35,9 @@ class Barrier : public Resource, public WaitingRoom {
   // that does not fit. kCancelled: the barrier is closed for such keys.
   Status insert_many(std::int64_t component, const Tensor& keys, const Tensor& values);
 
-  // `count` complete tuples: the numbers of their calls, their keys, and each component stacked. Waits for them; once
-  // the barrier is closed kOutOfRange when there will not be as many, unless `allow_fewer` and there will be any.
-  // `done` as Queue's.
+  // `count` complete tuples: the numbers of their calls, their keys, and each component stacked. Waits for them. Of a
+  // closed barrier `allow_fewer` takes as many as are complete, without waiting for others; kOutOfRange where that is
+  // none, or where without it there will not be `count`. `done` as Queue's.
   void take_many(std::int64_t count, bool allow_fewer, Cancellation& cancellation, Queue::DequeueDone done);
 
   // No new keys after this; nor new values, with `cancel_pending`. kCancelled: it was closed so before.
@@ -63,6 +63,9 @@ class Barrier : public Resource, public WaitingRoom {
   bool add(std::size_t component, const std::string& key, Tensor value, std::vector<TensorTuple>* complete)
       TUTTI_REQUIRES(mu_);
   Status make_ready(std::vector<TensorTuple> complete);
+  // Of a closed barrier: kOutOfRange when a take asks for more than there will be. With `allow_fewer` makes `count`
+  // small enough for what is complete now.
+  Status limit_to_available(bool allow_fewer, std::int64_t* count) const;
   // Lets those who wait for more tuples know, once there will be none.
   void end_if_complete();
 
@@ -72,7 +75,7 @@ class Barrier : public Resource, public WaitingRoom {
   mutable Mutex mu_;
   std::unordered_map<std::string, Entry> incomplete_ TUTTI_GUARDED_BY(mu_);
   std::int64_t next_number_ TUTTI_GUARDED_BY(mu_);
-  std::size_t entering_ TUTTI_GUARDED_BY(mu_) = 0;  // calls that have tuples on the way to ready_
+  std::int64_t entering_ TUTTI_GUARDED_BY(mu_) = 0;  // complete tuples that are on the way to ready_
   bool closed_ TUTTI_GUARDED_BY(mu_) = false;
   bool ended_ TUTTI_GUARDED_BY(mu_) = false;  // ready_ is closed
   bool refuses_values_ TUTTI_GUARDED_BY(mu_) = false;
