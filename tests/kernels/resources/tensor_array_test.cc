@@ -79,6 +79,24 @@ TEST(TensorArray, GradientsAdd) {
   EXPECT_EQ(zeros->read(0)->shape(), (Shape{2})) << "an unwritten gradient is zeros like the value";
 }
 
+TEST(TensorArray, AGradientIsPackedAsItsArrayWasTakenApart) {
+  TensorArrayOptions options = floats();
+  options.dynamic_size = true;
+  TensorArray array(options, 2);
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(array.write(i, Tensor::scalar(1.0f)).ok());
+  EXPECT_EQ(*(*array.make_gradient("a@unmarked"))->packed_size(), 2);
+  TensorArray marked(options, 2);
+  ASSERT_TRUE(marked.write(1, Tensor::scalar(1.0f)).ok());
+  marked.mark_size();
+  ASSERT_TRUE(marked.write(4, Tensor::scalar(1.0f)).ok());
+  EXPECT_EQ(*marked.packed_size(), 5);
+  const auto gradient = *marked.make_gradient("a@g");
+  EXPECT_EQ(*gradient->size(), 5);
+  EXPECT_EQ(*gradient->packed_size(), 2);
+  gradient->mark_size();  // of its own writes nothing is asked
+  EXPECT_EQ(*gradient->packed_size(), 2);
+}
+
 TEST(TensorArray, ClosedArraysFail) {
   TensorArray array(floats(), 2);
   array.close();

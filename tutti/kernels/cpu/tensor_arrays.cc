@@ -155,7 +155,7 @@ class TensorArrayConcat : public Kernel {
   Status compute(KernelContext& ctx) override {
     TUTTI_ASSIGN_OR_RETURN(const auto array, input_array(ctx));
     TUTTI_RETURN_IF_ERROR(check_dtype(*array, dtype_));
-    TUTTI_ASSIGN_OR_RETURN(const std::int64_t count, array->size());
+    TUTTI_ASSIGN_OR_RETURN(const std::int64_t count, array->packed_size());
     TUTTI_RETURN_IF_ERROR(check_list_size(count));
     std::vector<Tensor> items;
     PartialShape rest = rest_;
@@ -223,6 +223,7 @@ Status tensor_array_scatter(KernelContext& ctx) {
   for (std::int64_t i = 0; i < indices.dim(0); ++i) {
     TUTTI_RETURN_IF_ERROR(array->write(indices.data<std::int32_t>()[i], row_of(value, i)));
   }
+  array->mark_size();
   ctx.set_output(0, ctx.input(3));
   return {};
 }
@@ -255,6 +256,7 @@ Status tensor_array_split(KernelContext& ctx) {
     TUTTI_RETURN_IF_ERROR(array->write(i, value.slice(begin, end)));
     begin = end;
   }
+  array->mark_size();
   ctx.set_output(0, ctx.input(3));
   return {};
 }

@@ -79,6 +79,17 @@ Result<std::int64_t> TensorArray::size() const {
   return size_;
 }
 
+void TensorArray::mark_size() {
+  MutexLock lock(mu_);
+  if (!options_.adds_writes) marked_size_ = size_;
+}
+
+Result<std::int64_t> TensorArray::packed_size() const {
+  MutexLock lock(mu_);
+  TUTTI_RETURN_IF_ERROR(check_open());
+  return options_.adds_writes ? marked_size_.value_or(size_) : size_;
+}
+
 Status TensorArray::write(std::int64_t index, Tensor value) {
   if (value.dtype() != options_.dtype) {
     return invalid_argument("TensorArray ", printable(options_.name), ": Could not write to TensorArray index ", index,
@@ -154,6 +165,7 @@ Result<std::shared_ptr<TensorArray>> TensorArray::make_gradient(std::string name
   TUTTI_ASSIGN_OR_RETURN(options.element_shape, with_leading(prepended, element_shape_));
   auto gradient = std::make_shared<TensorArray>(std::move(options), size_);
   MutexLock gradient_lock(gradient->mu_);
+  gradient->marked_size_ = marked_size_;
   for (const auto& [index, place] : places_) {
     if (!place.shape) continue;
     TUTTI_ASSIGN_OR_RETURN(const PartialShape shape, with_leading(prepended, *place.shape));

@@ -30,6 +30,10 @@ class TensorArray : public Resource {
 
   const TensorArrayOptions& options() const { return options_; }
   Result<std::int64_t> size() const;
+  // After one tensor was taken apart into the values so far: its gradient has as many, whatever is written later.
+  void mark_size();
+  // How many values are put together to one tensor: all, or of a gradient those that its array was marked with.
+  Result<std::int64_t> packed_size() const;
   Status write(std::int64_t index, Tensor value);
   // A place never written gives zeros where its shape is known.
   Result<Tensor> read(std::int64_t index);
@@ -59,6 +63,8 @@ class TensorArray : public Resource {
   std::int64_t size_ TUTTI_GUARDED_BY(mu_);
   // Of these, those that were written or read: a length says nothing about how many come to hold something.
   std::unordered_map<std::int64_t, Place> places_ TUTTI_GUARDED_BY(mu_);
+  // Of an array when it was marked, and of its gradient.
+  std::optional<std::int64_t> marked_size_ TUTTI_GUARDED_BY(mu_);
   bool may_grow_ TUTTI_GUARDED_BY(mu_);
   bool closed_ TUTTI_GUARDED_BY(mu_) = false;
 };
