@@ -93,7 +93,11 @@ TEST_F(FunctionTest, EffectsAreTargets) {
       node_def { name: 'write' op: 'AssignVariableOp' input: 'v' input: 'one:output:0'
                  attr { key: 'dtype' value { type: DT_FLOAT } } }
       node_def { name: 'done' op: 'NoOp' input: '^write' })";
+  const std::string unfed =
+      "node_def { name: 'unfed' op: 'Placeholder' attr { key: 'dtype' value { type: DT_FLOAT } } }";
   auto named = [&](std::string name) { return std::string(signature).replace(signature.find('%'), 1, name); };
+  ASSERT_TRUE(add_function(named("with_placeholder") + nodes + unfed).ok());
+  EXPECT_EQ(names(instantiate("with_placeholder").value_or_throw().targets), std::vector<std::string>{"write"});
   ASSERT_TRUE(add_function(named("all") + nodes).ok());
   EXPECT_EQ(names(instantiate("all").value_or_throw().targets), std::vector<std::string>{"write"});
   ASSERT_TRUE(add_function(named("listed") + nodes + "control_ret { key: 'c' value: 'done' }").ok());

@@ -77,6 +77,13 @@ Result<std::shared_ptr<const OpDef>> read_signature(const tensorflow::OpDef& pro
 
 // --- A definition as a body. ---
 
+// Arguments and placeholders are stateful only so that each of them stays itself.
+bool has_effect(const Node& node) {
+  const bool only_brings =
+      node.inputs().empty() && (node.op_name() == "_Arg" || node.op_name().starts_with("Placeholder"));
+  return node.op().has(kStateful) && !only_brings;
+}
+
 class BodyBuilder {
  public:
   BodyBuilder(FunctionDef& def, const OpDef& signature, AttrMap attrs, Graph& graph)
@@ -159,7 +166,7 @@ class BodyBuilder {
     targets->erase(std::unique(targets->begin(), targets->end()), targets->end());
     if (!targets->empty()) return {};
     for (Node* node : graph_.nodes()) {
-      if (node->op().has(kStateful) && node->op_name() != "_Arg") targets->push_back(node);
+      if (has_effect(*node)) targets->push_back(node);
     }
     return {};
   }
