@@ -187,6 +187,19 @@ TEST_F(PlacementTest, StateStaysWhereItIs) {
   EXPECT_EQ(v->assigned_device(), kPs1);
 }
 
+// As when a graph that was placed softly is extended.
+TEST_F(PlacementTest, StateStaysWhereItWasPutSoftly) {
+  options_.allow_soft_placement = true;
+  const std::string missing = "/job:ps/task:1/device:GPU:7";
+  Node* v = variable(missing, "v");
+  ASSERT_TRUE(place(graph_, options_).ok());
+  EXPECT_EQ(v->assigned_device(), kPs1);
+  Node* read = on(missing, "Identity", {v->output()}, {}, "read");
+  Node* other = on(missing, "NoOp", {}, {{"_class", std::vector<std::string>{"loc:@v"}}}, "other");
+  ASSERT_TRUE(place(graph_, options_).ok()) << error();
+  for (const Node* node : {v, read, other}) EXPECT_EQ(node->assigned_device(), kPs1) << node->describe();
+}
+
 TEST_F(PlacementTest, LongChainInOneGroup) {
   Output x = placeholder(graph_, DType::kFloat, {}, "x");
   for (int i = 0; i < 100'000; ++i) {

@@ -120,8 +120,8 @@ class Placer {
     }
     if (from.asked.compatible_with(to.asked)) return {};
     to.asked = from.asked;
-    to.asked.override_with(to.assigned);
     to.asked.override_with(to.state);
+    to.asked.override_with(to.assigned);
     to.asking = from.asking;
     return {};
   }
@@ -179,8 +179,9 @@ class Placer {
       const Node& other = a.asking != nullptr ? *a.asking : first;
       return contradiction(asks, b.asked, other, a.asked);
     }
-    merged_.asked.override_with(merged_.assigned);
+    // Softly, state may be elsewhere than it asked for: there it stays.
     merged_.asked.override_with(merged_.state);
+    merged_.asked.override_with(merged_.assigned);
     return {};
   }
 
