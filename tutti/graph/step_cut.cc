@@ -2,6 +2,7 @@
 
 #include "tutti/core/rendezvous_key.h"
 #include "tutti/graph/passes/passes.h"
+#include "tutti/graph/subgraph.h"
 
 namespace tutti {
 namespace {
@@ -44,6 +45,8 @@ Status release_users_of_handles(Graph& graph) {
 Status inline_calls(FunctionBody& body, const StepCutOptions& options) {
   if (body.graph->library().names().empty()) return {};
   TUTTI_RETURN_IF_ERROR(inline_functions(body));
+  TUTTI_RETURN_IF_ERROR(lower_control_flow(body, Lowering::kUnneededEffects));
+  prune(body);
   TUTTI_RETURN_IF_ERROR(lower_control_flow(body, Lowering::kAcrossTasks));
   TUTTI_RETURN_IF_ERROR(release_users_of_handles(*body.graph));
   bool all_placed = true;

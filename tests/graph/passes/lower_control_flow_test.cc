@@ -234,6 +234,37 @@ TEST_F(LowerStateTest, OnlyTheBranchTakenChangesItsVariable) {
   EXPECT_EQ(results({{which, Tensor::scalar(true)}}, {later[0], later[1]}), (std::vector<float>{11, 2}));
 }
 
+// As TensorFlow prunes branches that it has put into the graph.
+TEST_F(LowerStateTest, EffectsThatNoResultNeedsDoNotHappen) {
+  Output which = placeholder(graph_, DType::kBool, PartialShape::scalar(), "which");
+  // A result after 10 are added to `a`, and one after 100 are added to `b`.
+  const auto branch = [](float first, float second) {
+    return [first, second](Graph& g, const Values& v) {
+      Node* to_a = add_to(v[0], number(g, 10.0f));
+      Node* to_b = add_to(v[1], number(g, 100.0f));
+      Values results{number(g, first), number(g, second)};
+      g.add_control_input(*results[0].node, *to_a);
+      g.add_control_input(*results[1].node, *to_b);
+      return results;
+    };
+  };
+  const Values done = cond(which, {a_.handle(), b_.handle()}, branch(1, 2), branch(3, 4));
+  const Output second = identity(done[1]);
+  const auto run = [&](const Output& fetch, float a, float b) {
+    LocalSession session(graph_);
+    session.run({global_variables_initializer(graph_)});
+    EXPECT_EQ(session.run({{which, Tensor::scalar(false)}}, {fetch})[0].scalar<float>(), 4);
+    EXPECT_EQ(numbers(session.run({}, {a_, b_})), (std::vector<float>{a, b}));
+  };
+  run(second, 11, 102);  // C++ programs ask for all effects
+  graph_.set_attr(*done[1].node, "_lower_using_switch_merge", true);
+  run(second, 1, 102);
+  run(done[1], 11, 102);  // the node itself
+  Output waiting = identity(done[1]);
+  graph_.add_control_input(*waiting.node, *done[1].node);
+  run(waiting, 11, 102);
+}
+
 TEST_F(LowerStateTest, LoopsChangeVariablesInOrder) {
   Output limit = placeholder(graph_, DType::kInt32, PartialShape::scalar(), "limit");
   Values out;

@@ -9,6 +9,7 @@
 #include "tutti/graph/internal/output_hash.h"
 #include "tutti/graph/internal/splice.h"
 #include "tutti/graph/passes/passes.h"
+#include "tutti/graph/subgraph.h"
 
 namespace tutti {
 namespace {
@@ -32,13 +33,13 @@ class Lowerer {
   // Nodes are replaced one after another; edges from them are re-routed in one sweep at the end.
   Status run() {
     std::vector<Node*> calls;
+    find_waited_for();
     for (Node* node : graph_.nodes()) {
       if (control_flow_kind(*node) == ControlFlowKind::kNone) continue;
       TUTTI_ASSIGN_OR_RETURN(const bool chosen, is_chosen(*node));
       if (chosen) calls.push_back(node);
     }
     if (calls.empty()) return {};
-    find_waited_for();
     for (Node* call : calls) {
       if (!may_grow(*call)) continue;
       Status status = control_flow_kind(*call) == ControlFlowKind::kWhile ? lower_loop(*call) : lower_branches(*call);
@@ -55,8 +56,53 @@ class Lowerer {
   // ---- Which ----
 
   Result<bool> is_chosen(const Node& node) const {
-    if (nest_.which == Lowering::kAll) return true;
-    return leaves_its_task(node, outer_);
+    switch (nest_.which) {
+      case Lowering::kAll:
+        return true;
+      case Lowering::kAcrossTasks:
+        return leaves_its_task(node, outer_);
+      case Lowering::kUnneededEffects:
+        return has_unneeded_effects(node);
+    }
+    return false;
+  }
+
+  Result<bool> has_unneeded_effects(const Node& node) const {
+    const ControlFlowKind kind = control_flow_kind(node);
+    if (kind == ControlFlowKind::kWhile || !node.op().has(kStateful) || waited_for_.contains(&node)) return false;
+    const AttrValue* lower = node.find_attr("_lower_using_switch_merge");
+    if (lower == nullptr || lower->get<bool>() == nullptr || !*lower->get<bool>()) return false;
+    std::vector<bool> is_read(static_cast<std::size_t>(node.num_outputs()), false);
+    for (const Node* reader : graph_.nodes()) {
+      for (const Output& input : reader->inputs()) {
+        if (input.node != &node) continue;
+        // A fetch of the node itself: all of it runs.
+        if (reader->op_name() == "_Retval") return false;
+        is_read[static_cast<std::size_t>(input.index)] = true;
+      }
+    }
+    for (const FunctionRef& function : control_flow_functions(node)) {
+      TUTTI_ASSIGN_OR_RETURN(const bool unneeded, has_unneeded_effects(function, is_read));
+      if (unneeded) return true;
+    }
+    return false;
+  }
+
+  // Whether results that are not read, or no result at all, need some effect of the function.
+  Result<bool> has_unneeded_effects(const FunctionRef& function, const std::vector<bool>& is_read) const {
+    TUTTI_ASSIGN_OR_RETURN(FunctionBody callee,
+                           graph_.library().instantiate(function, graph_.shared_ops(), graph_.shared_library()));
+    const std::vector<Node*> effects = std::exchange(callee.targets, {});
+    std::vector<Node*> read;
+    for (std::size_t i = 0; i < callee.retvals.size() && i < is_read.size(); ++i) {
+      if (is_read[i]) read.push_back(callee.retvals[i]);
+    }
+    callee.retvals = std::move(read);
+    std::vector<std::string> names;
+    for (const Node* effect : effects) names.push_back(effect->name());
+    prune(callee);
+    return std::any_of(names.begin(), names.end(),
+                       [&callee](const std::string& name) { return callee.graph->find(name) == nullptr; });
   }
 
   bool may_grow(const Node& call) const {
@@ -114,6 +160,7 @@ class Lowerer {
                               results);
     }
     TUTTI_RETURN_IF_ERROR(inline_functions(callee));
+    if (nest_.which == Lowering::kUnneededEffects) callee.targets.clear();
     TUTTI_ASSIGN_OR_RETURN(DeviceName device, device_of_request(call));
     nest_.within.push_back(function.name);
     Status status = Lowerer(callee, nest_, std::move(device)).run();

@@ -4,10 +4,12 @@
 
 namespace tutti {
 
-// Inlining shows more to the rest; folding makes equal constants, which merging then finds; fusing comes last
-// because nothing looks into what it makes.
+// Inlining shows more to the rest; effects that nobody needs go before anything is made of them; folding makes equal
+// constants, which merging then finds; fusing comes last because nothing looks into what it makes.
 Status run_passes(FunctionBody& body, const PassOptions& options, ConstantEvaluator& evaluator) {
   if (options.inline_functions) TUTTI_RETURN_IF_ERROR(inline_functions(body));
+  prune(body);
+  TUTTI_RETURN_IF_ERROR(lower_control_flow(body, Lowering::kUnneededEffects));
   prune(body);
   if (options.fold_constants) TUTTI_RETURN_IF_ERROR(fold_constants(body, evaluator, options.max_folded_bytes));
   if (options.merge_common_subexpressions) TUTTI_RETURN_IF_ERROR(merge_common_subexpressions(body));

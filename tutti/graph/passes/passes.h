@@ -63,10 +63,14 @@ Status inline_functions(FunctionBody& body);
 // Which nodes lower_control_flow rewrites.
 enum class Lowering {
   kAcrossTasks,  // those whose functions ask for devices of other tasks than the node's, or use handles of others
+  // An If or Case of TensorFlow's graph mode whose branches have effects that no result that is read needs. They do not
+  // happen: TensorFlow puts the branches into the graph and prunes it.
+  kUnneededEffects,
   kAll,
 };
 // Puts the functions of If, Case and While nodes (and their stateless forms) in their place, between Switch and Merge
-// nodes and in v1 loops, so that a cut may go through them. Functions that call themselves stay whole.
+// nodes and in v1 loops, so that a cut may go through them. Functions that call themselves stay whole. Their effects
+// are kept, but for kUnneededEffects.
 Status lower_control_flow(FunctionBody& body, Lowering which);
 
 // The part of a cut that a device belongs to.
