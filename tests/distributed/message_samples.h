@@ -78,7 +78,7 @@ void each_sample(Visit visit) {
   visit(CreateWorkerSessionRequest{"handle", sample_cluster(), "worker", 1, true, sample_devices(),
                                    "/job:worker/replica:0/task:0", 0xfedcba9876543210u});
   visit(DeleteWorkerSessionRequest{"handle"});
-  visit(RegisterGraphRequest{"handle", true, sample_graph(), false});
+  visit(RegisterGraphRequest{"handle", true, sample_graph(), false, true});
   visit(RegisterGraphReply{"graph", true});
   visit(DeregisterGraphRequest{"handle", true, "graph"});
   visit(RunGraphRequest{"handle",

@@ -317,9 +317,9 @@ class SlowSession : public TaskSession {
  public:
   SlowSession(std::unique_ptr<TaskSession> session, const std::function<void()>& meanwhile)
       : session_(std::move(session)), meanwhile_(meanwhile) {}
-  Result<std::shared_ptr<const TaskGraph>> add_graph(std::string_view graph, const PassOptions& passes) override {
+  Result<std::shared_ptr<const TaskGraph>> add_graph(std::string_view graph, const TaskGraphOptions& options) override {
     meanwhile_();
-    return session_->add_graph(graph, passes);
+    return session_->add_graph(graph, options);
   }
   void run(const std::shared_ptr<const TaskGraph>& graph, const TaskStep& step, Done done) override {
     session_->run(graph, step, std::move(done));

@@ -11,6 +11,7 @@
 #include "tutti/graph/graph_def.h"
 #include "tutti/ops/array.h"
 #include "tutti/ops/builders.h"
+#include "tutti/ops/control_flow.h"
 #include "tutti/ops/math.h"
 #include "tutti/runtime/local_rendezvous.h"
 
@@ -272,10 +273,28 @@ TEST_F(TaskSessionTest, WhatGoesToAnotherTaskIsPutWhereItsTransportWantsIt) {
     add_op(graph, "_Send", {x * scalar(graph, 2)}, elsewhere);
     send(neg(x * scalar(graph, 3)), "here");
     const std::int64_t before = shared->stats().allocations;
-    ASSERT_TRUE(run(*session, session->add_graph(export_graph_def(graph), none).value_or_throw()).ok());
+    ASSERT_TRUE(run(*session, session->add_graph(export_graph_def(graph), {.passes = none}).value_or_throw()).ok());
     EXPECT_EQ(shared->stats().allocations, before + 1);
     EXPECT_EQ(received("here"), -15.0f);
   }
+}
+
+TEST_F(TaskSessionTest, SoftPlacementReachesIntoFunctions) {
+  auto session = make_task_session(runtime_);
+  Graph graph(builtin_ops());
+  const auto on_missing_device = [](Graph& body, const std::vector<Output>& args) {
+    ScopeGuard device = body.device_scope("/device:GPU:3");
+    return std::vector<Output>{neg(args[0])};
+  };
+  Output flag = constant(graph, Tensor::scalar(true));
+  send(cond(flag, {scalar(graph, 2)}, on_missing_device, on_missing_device)[0], "soft");
+  const std::string bytes = export_graph_def(graph);
+  const Status refused = run(*session, bytes);
+  EXPECT_EQ(refused.code(), Code::kInvalidArgument);
+  EXPECT_NE(refused.message().find("no device matches /device:GPU:3"), std::string::npos) << refused.message();
+  const auto part = session->add_graph(bytes, {.passes = {}, .allow_soft_placement = true}).value_or_throw();
+  ASSERT_TRUE(run(*session, part).ok());
+  EXPECT_EQ(received("soft"), -2.0f);
 }
 
 TEST_F(TaskSessionTest, GivesTheGraphThatItRuns) {
@@ -292,7 +311,8 @@ TEST_F(TaskSessionTest, GivesTheGraphThatItRuns) {
                          .open_gates = false,
                          .fuse = false,
                          .inline_functions = false};
-  throw_if_error(import_graph_def(session->add_graph(bytes, none).value_or_throw()->graph_def(), as_it_came));
+  throw_if_error(
+      import_graph_def(session->add_graph(bytes, {.passes = none}).value_or_throw()->graph_def(), as_it_came));
   throw_if_error(import_graph_def(session->add_graph(bytes, {}).value_or_throw()->graph_def(), folded));
   EXPECT_EQ(as_it_came.num_nodes(), 4);
   EXPECT_EQ(folded.num_nodes(), 2);

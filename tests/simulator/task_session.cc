@@ -157,7 +157,7 @@ class SimTaskSession : public TaskSession {
   }
   ~SimTaskSession() override { --observations_.sessions; }
 
-  Result<std::shared_ptr<const TaskGraph>> add_graph(std::string_view graph_def, const PassOptions&) override {
+  Result<std::shared_ptr<const TaskGraph>> add_graph(std::string_view graph_def, const TaskGraphOptions&) override {
     auto graph = std::make_shared<SimGraph>();
     TUTTI_RETURN_IF_ERROR(import_graph_def(graph_def, graph->graph));
     for (const Node* node : graph->graph.nodes()) {

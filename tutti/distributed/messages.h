@@ -173,6 +173,7 @@ struct RegisterGraphRequest {
   bool create_worker_session_called = false;
   std::string graph_def;
   bool optimize = true;
+  bool allow_soft_placement = false;
 };
 struct RegisterGraphReply {
   std::string graph_handle;

@@ -32,15 +32,18 @@ std::uint64_t seed_of(const WorkerOptions& options) {
   return options.devices.empty() ? 1 : options.devices.front().incarnation;
 }
 
-PassOptions passes_for(const RegisterGraphRequest& request) {
-  if (request.optimize) return {};
-  return {.fold_constants = false,
-          .merge_common_subexpressions = false,
-          .drop_unread = false,
-          .hoist = false,
-          .open_gates = false,
-          .fuse = false,
-          .inline_functions = false};
+TaskGraphOptions options_for(const RegisterGraphRequest& request) {
+  TaskGraphOptions options{.allow_soft_placement = request.allow_soft_placement};
+  if (!request.optimize) {
+    options.passes = {.fold_constants = false,
+                      .merge_common_subexpressions = false,
+                      .drop_unread = false,
+                      .hoist = false,
+                      .open_gates = false,
+                      .fuse = false,
+                      .inline_functions = false};
+  }
+  return options;
 }
 
 // That a value of several can be written into their answer, which could not say which of them cannot.
@@ -250,7 +253,7 @@ Result<EmptyMessage> Worker::Impl::delete_session(const DeleteWorkerSessionReque
 Result<RegisterGraphReply> Worker::Impl::register_graph(const RegisterGraphRequest& request) {
   TUTTI_ASSIGN_OR_RETURN(WorkerSessionPtr session, sessions_.find(session_of(request)));
   TUTTI_ASSIGN_OR_RETURN(std::shared_ptr<const TaskGraph> graph,
-                         session->task->add_graph(request.graph_def, passes_for(request)));
+                         session->task->add_graph(request.graph_def, options_for(request)));
   TUTTI_ASSIGN_OR_RETURN(std::string handle, sessions_.add_graph(session, std::move(graph)));
   return RegisterGraphReply{.graph_handle = std::move(handle), .takes_ended_steps = true};
 }

@@ -44,8 +44,10 @@ void fields(F& f, Is<RegisterGraphRequest> auto& m) {
   f.field(2, "graph_def", m.graph_def);
   f.message(4, "graph_options", "GraphOptions", graph_options);
   f.field(6, "create_worker_session_called", m.create_worker_session_called);
-  f.message(8, "config_proto", "ConfigProto",
-            [&graph_options](auto& inner) { inner.message(10, "graph_options", "GraphOptions", graph_options); });
+  f.message(8, "config_proto", "ConfigProto", [&](auto& inner) {
+    inner.field(7, "allow_soft_placement", m.allow_soft_placement);
+    inner.message(10, "graph_options", "GraphOptions", graph_options);
+  });
 }
 
 // Fields from 1000 on are Tutti's own: TensorFlow's readers skip them.

@@ -109,8 +109,9 @@ class LocalTaskSession : public TaskSession {
   LocalTaskSession(LocalRuntime& runtime, const TaskSessionOptions& options)
       : session_(std::make_shared<SessionState>(runtime, options)), task_(task_name(runtime)) {}
 
-  Result<std::shared_ptr<const TaskGraph>> add_graph(std::string_view graph_def, const PassOptions& passes) override {
-    Result<std::shared_ptr<const Executable>> executable = compile(graph_def, passes);
+  Result<std::shared_ptr<const TaskGraph>> add_graph(std::string_view graph_def,
+                                                     const TaskGraphOptions& options) override {
+    Result<std::shared_ptr<const Executable>> executable = compile(graph_def, options);
     if (!executable.ok()) return executable.status().with_context(session_->runtime.task_name());
     return std::shared_ptr<const TaskGraph>(std::make_shared<CompiledGraph>(session_, *std::move(executable)));
   }
@@ -156,7 +157,7 @@ class LocalTaskSession : public TaskSession {
     return name;
   }
 
-  Result<std::shared_ptr<const Executable>> compile(std::string_view graph_def, const PassOptions& passes) {
+  Result<std::shared_ptr<const Executable>> compile(std::string_view graph_def, const TaskGraphOptions& options) {
     SessionCompiler& compiler = session_->compiler;
     std::lock_guard lock(compiler.mutex());
     FunctionBody body;
@@ -168,7 +169,8 @@ class LocalTaskSession : public TaskSession {
     }
     body.targets = last_nodes(*body.graph);
     compiler.forget_failures();
-    return compiler.compile_body(std::move(body), passes);
+    compiler.set_allow_soft_placement(options.allow_soft_placement);
+    return compiler.compile_body(std::move(body), options.passes);
   }
 
   const std::shared_ptr<SessionState> session_;

@@ -43,6 +43,12 @@ struct TaskStep {
   StepStats* stats = nullptr;            // null: not recorded
 };
 
+struct TaskGraphOptions {
+  PassOptions passes;
+  // In bodies of functions, which are placed here, as the master places everything else.
+  bool allow_soft_placement = false;
+};
+
 // Thread-safe.
 class TaskSession {
  public:
@@ -51,7 +57,8 @@ class TaskSession {
   virtual ~TaskSession() = default;
   // Compiles a GraphDef whose nodes all name devices of this task, or none. Functions are shared by the session's
   // graphs: an equal one may come again. So are stateful kernels, by node name. Errors name task and node.
-  virtual Result<std::shared_ptr<const TaskGraph>> add_graph(std::string_view graph_def, const PassOptions& passes) = 0;
+  virtual Result<std::shared_ptr<const TaskGraph>> add_graph(std::string_view graph_def,
+                                                             const TaskGraphOptions& options) = 0;
   // Runs all of it, starting on the calling thread, or on the runtime's when another caller's runs a step already.
   // `done` runs exactly once; the session may be destroyed in it. Errors name the node, first as `MatMul
   // "dense/product": ` and last as TensorFlow's clients look for it:

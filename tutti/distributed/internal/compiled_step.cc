@@ -10,6 +10,7 @@ namespace tutti::internal {
 CompiledStep::CompiledStep(Setup setup)
     : session_(std::move(setup.session)),
       optimize_(setup.optimize),
+      allow_soft_placement_(setup.allow_soft_placement),
       feeds_(std::move(setup.feeds)),
       needs_(std::move(setup.needs)),
       parts_(std::move(setup.parts)),
@@ -80,7 +81,8 @@ void CompiledStep::register_part(std::size_t index, std::function<void(Status)> 
   RegisterGraphRequest request{.session_handle = session_,
                                .create_worker_session_called = true,
                                .graph_def = graph_defs_[index],
-                               .optimize = optimize_};
+                               .optimize = optimize_,
+                               .allow_soft_placement = allow_soft_placement_};
   part.worker->register_graph(
       std::move(request), {.cancellation = &cancellation_},
       [self = shared_from_this(), index, answered = std::move(answered)](Result<RegisterGraphReply> reply) {

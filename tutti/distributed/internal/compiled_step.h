@@ -34,6 +34,7 @@ class CompiledStep : public std::enable_shared_from_this<CompiledStep> {
   struct Setup {
     std::string session;
     bool optimize = true;
+    bool allow_soft_placement = false;
     std::vector<FeedInfo> feeds;
     std::vector<std::vector<int>> needs;  // for each fetch, the feeds behind it
     std::vector<CompiledPart> parts;      // in the order in which they are to be called
@@ -69,6 +70,7 @@ class CompiledStep : public std::enable_shared_from_this<CompiledStep> {
 
   const std::string session_;
   const bool optimize_;
+  const bool allow_soft_placement_;
   const std::vector<FeedInfo> feeds_;
   const std::vector<std::vector<int>> needs_;
   Cancellation cancellation_;

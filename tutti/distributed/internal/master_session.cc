@@ -102,6 +102,7 @@ Result<std::shared_ptr<CompiledStep>> MasterSession::compile(const Signature& na
   TUTTI_ASSIGN_OR_RETURN(CutStep cut, graph_->cut(names));
   CompiledStep::Setup setup{.session = setup_.handle,
                             .optimize = setup_.config.optimize,
+                            .allow_soft_placement = setup_.config.allow_soft_placement,
                             .feeds = std::move(cut.feeds),
                             .needs = std::move(cut.needs),
                             .parts = {},

@@ -96,7 +96,8 @@ class SessionCompiler::Kernels : public KernelSource {
   const std::string scope_;
 };
 
-SessionCompiler::SessionCompiler(Graph& graph, Options options) : graph_(graph), options_(std::move(options)) {}
+SessionCompiler::SessionCompiler(Graph& graph, Options options)
+    : graph_(graph), options_(std::move(options)), allow_soft_placement_(options_.allow_soft_placement) {}
 SessionCompiler::~SessionCompiler() = default;
 
 Services SessionCompiler::services() {
@@ -119,7 +120,7 @@ Result<std::shared_ptr<const Executable>> SessionCompiler::compile_in(const std:
   TUTTI_RETURN_IF_ERROR(run_passes(body, passes, *this));
   PlacementOptions placement;
   placement.devices = options_.runtime->devices();
-  placement.allow_soft_placement = options_.allow_soft_placement;
+  placement.allow_soft_placement = allow_soft_placement_;
   placement.has_kernel = [this](const Node& node, const std::string& device_type) {
     if (is_boundary(node) || graph_.library().contains(node.op_name())) return device_type == kCpu;
     return options_.ops->find_kernel(node.op_name(), node.attrs(), device_type) != nullptr;
@@ -171,6 +172,11 @@ Result<FunctionRunner::Handle> SessionCompiler::instantiate(const FunctionRef& f
   }
   functions_[handle].executable = *std::move(executable);
   return handle;
+}
+
+void SessionCompiler::set_allow_soft_placement(bool allow) {
+  std::lock_guard lock(mu_);
+  allow_soft_placement_ = allow;
 }
 
 void SessionCompiler::forget_failures() {

@@ -37,6 +37,9 @@ class SessionCompiler : public FunctionRunner, private ConstantEvaluator {
   // A function that could not be compiled is not tried again until this, since it may call one that was missing.
   void forget_failures();
 
+  // Of what is compiled from now on, functions included.
+  void set_allow_soft_placement(bool allow);
+
   Result<std::shared_ptr<const Executable>> compile_body(FunctionBody body, const PassOptions& passes);
 
   // FunctionRunner
@@ -78,6 +81,7 @@ class SessionCompiler : public FunctionRunner, private ConstantEvaluator {
   const Options options_;
   std::recursive_mutex mu_;
   // Guarded by mu_.
+  bool allow_soft_placement_;
   std::map<KernelKey, StatefulKernel> stateful_kernels_;
   std::multimap<std::string, Instance> handles_;  // by function name
 
