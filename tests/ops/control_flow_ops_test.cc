@@ -41,8 +41,23 @@ TEST(ControlFlowOps, ReferencesPass) {
   EXPECT_EQ(merged->output(0).ref, ref.ref);
   EXPECT_EQ(merged->tensor(1).scalar<std::int32_t>(), 0);
   EXPECT_EQ(runner.run("e", "RefEnter", {{"frame_name", "f"}}, {ref})->output(0).ref, ref.ref);
-  for (const char* op : {"RefExit", "RefNextIteration"})
+  for (const char* op : {"RefExit", "RefNextIteration", "RefIdentity"})
     EXPECT_EQ(runner.run(op, op, {}, {ref})->output(0).ref, ref.ref);
+}
+
+TEST(ControlFlowOps, RefSelectTakesTheOneThatIsNumbered) {
+  KernelRunner runner;
+  const AttrMap attrs{{"dtype", DType::kFloat}, {"shape", PartialShape::scalar()}};
+  const Value a = runner.run("a", "VariableV2", attrs)->output(0), b = runner.run("b", "VariableV2", attrs)->output(0);
+  const auto select = [&](const Tensor& index) {
+    return runner.run("s", "RefSelect", {{"N", 2}, {"T", DType::kFloat}}, {value_of(index), a, b});
+  };
+  EXPECT_EQ(select(Tensor::scalar(0))->output(0).ref, a.ref);
+  EXPECT_EQ(select(Tensor::scalar(1))->output(0).ref, b.ref);
+  EXPECT_EQ(select(Tensor::scalar(2))->status(), invalid_argument("Index must be in the range [0, 2) but got 2"));
+  EXPECT_EQ(select(Tensor::scalar(-1))->status(), invalid_argument("Index must be in the range [0, 2) but got -1"));
+  EXPECT_EQ(select(Tensor::vector<std::int32_t>({1}))->status(),
+            invalid_argument("Index must be a scalar, but it has shape [1]"));
 }
 
 TEST(ControlFlowOps, PlainPassThroughs) {

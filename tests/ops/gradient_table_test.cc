@@ -33,6 +33,9 @@ const std::set<std::string> kDrawn = {"RandomGamma", "StatelessRandomGammaV2", "
 // Refuses to be differentiated, which is what its row's function is for.
 const std::string kRefuses = "PreventGradient";
 
+// Takes variables only, which samples cannot be.
+const std::string kTakesReferences = "RefIdentity";
+
 enum class Shapes { kKnown, kUnknown };
 
 // One sample as a graph.
@@ -187,7 +190,8 @@ TEST(GradientTable, EveryRowHasASample) {
   std::set<std::string> sampled;
   for (const OpSample& sample : gradient_samples()) sampled.insert(sample.op);
   for (const OpDef* op : builtin_ops()->registry()->all()) {
-    if (!op->grad || kNeedFunctions.contains(op->name) || kDrawn.contains(op->name) || op->name == kRefuses) continue;
+    if (!op->grad || kNeedFunctions.contains(op->name) || kDrawn.contains(op->name)) continue;
+    if (op->name == kRefuses || op->name == kTakesReferences) continue;
     EXPECT_TRUE(sampled.contains(op->name)) << op->name << " has a gradient but no sample in op_samples.cc";
   }
 }
@@ -215,6 +219,14 @@ TEST(GradientTable, PreventGradientRefuses) {
     EXPECT_NE(std::string(error.what()).find("not this way"), std::string::npos) << error.what();
     EXPECT_NE(std::string(error.what()).find("wall"), std::string::npos) << error.what();
   }
+}
+
+TEST(GradientTable, ReferencesHandTheirGradientOn) {
+  Graph graph(builtin_ops());
+  Output v = add_op(graph, "VariableV2", {}, {{"dtype", DType::kDouble}, {"shape", PartialShape::scalar()}})->output();
+  const Gradient slope = gradients({op1("Neg", {op1(kTakesReferences, {v})})}, {v})[0];
+  ASSERT_TRUE(slope);
+  EXPECT_EQ(GraphEvaluator().run(graph, {}, {slope.dense()})[0].scalar<double>(), -1);
 }
 
 TEST(GradientTable, SamplesAreOfRowsWithGradients) {

@@ -1,6 +1,7 @@
 // v1 control flow: Switch, Merge, Enter, Exit, NextIteration, LoopCond and their reference forms.
 #include "tutti/graph/shape_inference.h"
 #include "tutti/kernels/cpu/control_flow.h"
+#include "tutti/ops/internal/array_grads.h"
 #include "tutti/ops/op_table.h"
 
 namespace tutti {
@@ -71,9 +72,38 @@ void add_value_form(OpTable& ops, const ValueForm& form, bool is_reference) {
   }
 }
 
+// The shape that all have, where it is one.
+Status ref_select_shape(ShapeContext& c) {
+  TUTTI_RETURN_IF_ERROR(c.with_rank(0, 0).status());
+  const PartialShape& first = c.input(1);
+  for (int i = 2; i < c.num_inputs(); ++i) {
+    if (!(c.input(i) == first)) return {};
+  }
+  if (first.fully_known()) c.set_output(0, first);
+  return {};
+}
+
+void add_reference_forms(OpTable& ops) {
+  ops.add({.name = "RefIdentity",
+           .signature = "input: Ref(T) -> output: Ref(T)",
+           .attrs = "T: type",
+           .shape = shape::unchanged,
+           .grad = internal::pass_through_grad,
+           .traits = kPassThrough | kAllowsUninitialised,
+           .kernels = {TUTTI_CPU(kernel_from(cpu::pass_reference))}});
+  ops.add({.name = "RefSelect",
+           .signature = "index: int32, inputs: Ref(N * T) -> output: Ref(T)",
+           .attrs = "T: type; N: int >= 1",
+           .shape = ref_select_shape,
+           .no_gradient = true,
+           .traits = kAllowsUninitialised,
+           .kernels = {TUTTI_CPU(kernel_from(cpu::select_reference))}});
+}
+
 }  // namespace
 
 void register_control_flow_ops(OpTable& ops) {
+  add_reference_forms(ops);
   add_value_form(ops, {.prefix = "", .type = "T", .traits = kControlFlow}, /*is_reference=*/false);
   add_value_form(ops, {.prefix = "Ref", .type = "Ref(T)", .traits = kControlFlow}, /*is_reference=*/true);
   ops.add({.name = "LoopCond",

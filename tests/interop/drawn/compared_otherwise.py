@@ -13,7 +13,7 @@ COMPARED_OTHERWISE = {
     "RandomCrop": "TensorFlow has withdrawn it; tests/ops of images",
     "ControlTrigger": CONTROL_FLOW,
     **dict.fromkeys(["Switch", "Merge", "Enter", "Exit", "NextIteration", "LoopCond"], CONTROL_FLOW),
-    **dict.fromkeys(["RefSwitch", "RefMerge", "RefEnter", "RefExit", "RefNextIteration"],
+    **dict.fromkeys(["RefSwitch", "RefMerge", "RefEnter", "RefExit", "RefNextIteration", "RefIdentity", "RefSelect"],
                     "tests/ops of control flow: TensorFlow's clients hardly write them"),
     **dict.fromkeys(["If", "StatelessIf", "While", "StatelessWhile", "Case", "StatelessCase", "PartitionedCall",
                      "StatefulPartitionedCall", "FakeParam"], CONTROL_FLOW),

@@ -72,4 +72,16 @@ Status pass_reference(KernelContext& ctx) {
   return {};
 }
 
+Status select_reference(KernelContext& ctx) {
+  const Tensor& index = ctx.input(0);
+  if (index.rank() != 0) return invalid_argument("Index must be a scalar, but it has shape ", index.shape());
+  const std::int32_t chosen = index.scalar<std::int32_t>();
+  const int count = ctx.num_inputs() - 1;
+  if (chosen < 0 || chosen >= count) {
+    return invalid_argument("Index must be in the range [0, ", count, ") but got ", chosen);
+  }
+  ctx.set_output_ref(0, ctx.input_ref(1 + chosen));
+  return {};
+}
+
 }  // namespace tutti::cpu

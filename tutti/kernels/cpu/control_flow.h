@@ -16,5 +16,6 @@ Status merge_value(KernelContext& ctx);  // the first input that lives, and whic
 Status merge_reference(KernelContext& ctx);
 Status pass_value(KernelContext& ctx);  // Enter, Exit, NextIteration, LoopCond
 Status pass_reference(KernelContext& ctx);
+Status select_reference(KernelContext& ctx);  // of inputs 1 and up the one that input 0 numbers
 
 }  // namespace tutti::cpu
