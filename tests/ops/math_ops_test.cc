@@ -106,6 +106,16 @@ TEST(MathOps, CastDropsFractionsAndSurvivesWhatDoesNotFit) {
   const Tensor y = evaluate_one("Cast", {x}, {{"DstT", DType::kInt32}});
   EXPECT_EQ(y.data<std::int32_t>()[0], 1);
   EXPECT_EQ(y.data<std::int32_t>()[1], -1);
+  // As TensorFlow has it. (Of other types its results depend on where in the tensor the number lies.)
+  const float inf = std::numeric_limits<float>::infinity();
+  const Tensor outside = Tensor::vector<float>({nan, inf, -inf, 3e9f, -3e9f, 2147483648.0f, -2147483648.0f});
+  for (const std::int32_t value : evaluate_one("Cast", {outside}, {{"DstT", DType::kInt32}}).flat<std::int32_t>()) {
+    EXPECT_EQ(value, std::numeric_limits<std::int32_t>::min());
+  }
+  const Tensor large = evaluate_one("Cast", {Tensor::vector<double>({2147483647.5, -2147483648.9, -2147483649.0})},
+                                    {{"DstT", DType::kInt32}});
+  EXPECT_EQ(large.data<std::int32_t>()[0], std::numeric_limits<std::int32_t>::max());
+  EXPECT_EQ(large.data<std::int32_t>()[1], std::numeric_limits<std::int32_t>::min());
   EXPECT_EQ(evaluate_one("Cast", {x}, {{"DstT", DType::kBool}}).data<bool>()[2], true);
   EXPECT_FALSE(evaluate("Cast", {Tensor::scalar(std::string("1"))}, {{"DstT", DType::kFloat}}).ok());
 }

@@ -17,17 +17,17 @@ struct IsComplex : std::false_type {};
 template <typename T>
 struct IsComplex<std::complex<T>> : std::true_type {};
 
-// double -> int64 without undefined behaviour; written so that the common case is one instruction and a compare.
-inline std::int64_t truncate(double value) {
-  constexpr double kLimit = 9223372036854775808.0;
-  return value >= -kLimit && value < kLimit ? static_cast<std::int64_t>(value)
-                                            : std::numeric_limits<std::int64_t>::min();
+// To int32 or int64 without undefined behaviour; written so that the common case is one instruction and a compare.
+template <typename Int, typename From>
+inline Int truncate(From value) {
+  constexpr From kLimit = -static_cast<From>(std::numeric_limits<Int>::min());
+  return value >= -kLimit && value < kLimit ? static_cast<Int>(value) : std::numeric_limits<Int>::min();
 }
 
 inline std::uint64_t truncate_unsigned(double value) {
   constexpr double kHalf = 9223372036854775808.0;
   if (value >= kHalf && value < 2 * kHalf) return static_cast<std::uint64_t>(value - kHalf) + (std::uint64_t{1} << 63);
-  return static_cast<std::uint64_t>(truncate(value));
+  return static_cast<std::uint64_t>(truncate<std::int64_t>(value));
 }
 
 template <typename To, typename From>
@@ -50,7 +50,8 @@ inline To convert_one(From value) {
   } else if constexpr (std::is_floating_point_v<From> && std::is_same_v<To, std::uint64_t>) {
     return truncate_unsigned(value);
   } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
-    return static_cast<To>(truncate(value));
+    constexpr bool kFitsInt32 = sizeof(To) < sizeof(std::int32_t) || std::is_same_v<To, std::int32_t>;
+    return static_cast<To>(truncate<std::conditional_t<kFitsInt32, std::int32_t, std::int64_t>>(value));
   } else {
     return static_cast<To>(value);
   }

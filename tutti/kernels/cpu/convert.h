@@ -9,7 +9,8 @@
 namespace tutti::cpu {
 
 // `n` elements; the ranges must not overlap unless they are the same and the sizes equal. Floats become integers by
-// dropping the fraction; what does not fit becomes the smallest int64 before it is cut to size, as the processor does.
+// dropping the fraction; what does not fit becomes the smallest int32 (int64 on the way to uint32 and 64 bits) before
+// it is cut to size, as the processor does.
 using ConvertFn = void (*)(const void* from, void* to, std::int64_t n);
 
 // Null when either type is not a plain number or bool.
