@@ -133,6 +133,13 @@ TEST_F(QueueOps, SharedNamesMustAgree) {
   ASSERT_TRUE(runner_.run("d", "RandomShuffleQueueV2", attrs)->status().ok());
   EXPECT_EQ(refused("RandomShuffleQueueV2", {{"seed", 1}}),
             "Shared queue 'mixed' has random seeds (0, 0) but requested seeds are (1, 0).");
+  // Without seeds it takes the queue as it is.
+  attrs["shared_name"] = "seeded";
+  AttrMap seeded = attrs;
+  seeded["seed"] = 1;
+  ASSERT_TRUE(runner_.run("e", "RandomShuffleQueueV2", seeded)->status().ok());
+  EXPECT_TRUE(runner_.run("f", "RandomShuffleQueueV2", attrs)->status().ok());
+  attrs["shared_name"] = "mixed";
   EXPECT_EQ(refused("RandomShuffleQueueV2", {{"min_after_dequeue", 1}}),
             "Shared queue 'mixed' has min_after_dequeue 0 but requested min_after_dequeue was 1.");
 }

@@ -168,6 +168,13 @@ TEST_F(RandomLawTest, BoundsOfNoNumbersAreNotLookedAt) {
   EXPECT_TRUE(run(op1("StatelessRandomUniformInt", {longs({3, 0}), longs({1, 2}), many, many})).empty());
 }
 
+TEST_F(RandomLawTest, NoRatesGiveNoNumbers) {
+  Output rates = constant(graph_, Tensor(DType::kFloat, Shape{0, 3}));
+  const auto numbers = evaluator_.try_run(graph_, {}, {op1("RandomPoissonV2", {longs({2}), rates})});
+  ASSERT_TRUE(numbers.ok()) << numbers.status().to_string();
+  EXPECT_EQ((*numbers)[0].shape(), (Shape{2, 0, 3}));
+}
+
 TEST_F(RandomLawTest, SizesFromAHostileSender) {
   constexpr std::int64_t kHuge = std::int64_t{1} << 62;
   const auto refused = [&](const std::string& op, std::vector<Output> inputs, AttrMap attrs = {}) {

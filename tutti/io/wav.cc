@@ -27,7 +27,7 @@ std::int16_t sample_of(float value) {
 
 Result<std::string> encode_wav(double sample_rate, std::int64_t channels, std::span<const float> samples) {
   constexpr double kMaxUint32 = std::numeric_limits<std::uint32_t>::max();
-  if (!(sample_rate >= 1 && sample_rate <= kMaxUint32)) return invalid_argument("WAV: sample rate ", sample_rate);
+  if (!(sample_rate > 0 && sample_rate <= kMaxUint32)) return invalid_argument("WAV: sample rate ", sample_rate);
   if (channels < 1 || channels > std::numeric_limits<std::uint16_t>::max() / kBytesPerSample) {
     return invalid_argument("WAV: ", channels, " channels");
   }

@@ -131,9 +131,12 @@ Status sparse_slice(KernelContext& ctx) {
   // What lies beyond the tensor's end is cut off.
   DimList shape = view.dims;
   for (int d = 0; d < view.rank; ++d) {
-    if (start[d] < 0) return invalid_argument("start[", d, "] = ", start[d], " is negative");
     if (size[d] < 0) return invalid_argument("size[", d, "] = ", size[d], " is negative");
-    shape[d] = start[d] < view.dims[d] ? std::min(size[d], view.dims[d] - start[d]) : 0;
+    std::int64_t left = 0;  // from a start that may lie before the tensor's
+    if (__builtin_sub_overflow(view.dims[d], start[d], &left)) {
+      return invalid_argument("start[", d, "] = ", start[d], " is too far from the tensor's shape");
+    }
+    shape[d] = std::max<std::int64_t>(std::min(size[d], left), 0);
   }
   std::vector<std::int64_t> chosen;
   for (std::int64_t i = 0; i < view.count; ++i) {
