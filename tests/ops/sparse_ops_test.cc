@@ -26,11 +26,14 @@ class SparseOpsTest : public ::testing::Test {
     feeds_.emplace_back(output, std::move(value));
     return output;
   }
-  Status run(const std::string& op, std::vector<Output> inputs, AttrMap attrs = {}) {
+  Result<std::vector<Tensor>> values(const std::string& op, std::vector<Output> inputs, AttrMap attrs = {}) {
     Node* node = add_op(graph_, op, std::move(inputs), std::move(attrs));
     std::vector<Output> outputs;
     for (int i = 0; i < node->num_outputs(); ++i) outputs.push_back(node->output(i));
-    return evaluator_.try_run(graph_, feeds_, outputs).status();
+    return evaluator_.try_run(graph_, feeds_, outputs);
+  }
+  Status run(const std::string& op, std::vector<Output> inputs, AttrMap attrs = {}) {
+    return values(op, std::move(inputs), std::move(attrs)).status();
   }
   void refused(const Status& status) {
     EXPECT_TRUE(status.code() == Code::kInvalidArgument || status.code() == Code::kResourceExhausted)
@@ -65,9 +68,30 @@ TEST_F(SparseOpsTest, NegativeSizes) {
   Output places = matrix(2, {0, 0}), values = floats({1}), shape = longs({-1, 2});
   refused(run("SparseReorder", {places, values, shape}));
   refused(run("SparseFillEmptyRows", {places, values, shape, feed(Tensor::scalar(0.0f))}));
-  refused(run("SparseSlice", {places, values, longs({2, 2}), longs({-1, 0}), longs({1, 1})}));
+  refused(run("SparseSlice", {places, values, longs({2, 2}), longs({0, 0}), longs({1, -1})}));
+  refused(run("SparseSlice",
+              {places, values, longs({2, 2}), longs({std::numeric_limits<std::int64_t>::min(), 0}), longs({1, 1})}));
   refused(run("SparseSplit", {feed(Tensor::scalar(std::int64_t{0})), places, values, shape},
               {{"num_split", std::int64_t{2}}}));
+}
+
+TEST_F(SparseOpsTest, ASliceMayBeginBeforeTheTensor) {
+  auto slice =
+      values("SparseSlice", {matrix(2, {0, 0, 1, 1}), floats({1, 2}), longs({2, 2}), longs({-1, 0}), longs({2, 2})});
+  ASSERT_TRUE(slice.ok()) << slice.status().to_string();
+  EXPECT_TRUE(bitwise_equal((*slice)[0], Tensor::of<std::int64_t>({1, 2}, {1, 0})));
+  EXPECT_TRUE(bitwise_equal((*slice)[1], Tensor::vector<float>({1})));
+  EXPECT_TRUE(bitwise_equal((*slice)[2], Tensor::vector<std::int64_t>({2, 2})));
+}
+
+TEST_F(SparseOpsTest, CountedEntriesMustLieInside) {
+  for (const std::int64_t row : {-1, 2}) {
+    const Status counts = run("SparseBincount", {matrix(1, {row}), feed(Tensor::vector<std::int32_t>({1})), longs({2}),
+                                                 feed(Tensor::scalar(std::int32_t{4})), floats({})});
+    EXPECT_EQ(counts.code(), Code::kInvalidArgument);
+    EXPECT_NE(counts.message().find(str_cat("indices[0, :] = [", row, "] is out of bounds")), std::string::npos)
+        << counts.message();
+  }
 }
 
 TEST_F(SparseOpsTest, IndicesOutside) {

@@ -198,8 +198,13 @@ TEST_F(RefVariableOps, TemporaryVariablesLiveForAStep) {
   EXPECT_EQ(runner_.run("t", "TemporaryVariable", attrs)->status().code(), Code::kAlreadyExists);
   ASSERT_TRUE(update("Assign", made->output(0), {f32({1, 2})}).ok());
   ASSERT_TRUE(update("AssignAdd", made->output(0), {f32({1, 2})}).ok());
+  EXPECT_EQ(runner_.run("other", "DestroyTemporaryVariable", {{"var_name", "u"}}, {made->output(0)})->status().code(),
+            Code::kNotFound);
   auto destroyed = runner_.run("d", "DestroyTemporaryVariable", {{"var_name", "t"}}, {made->output(0)});
   expect_is(destroyed->tensor(), f32({2, 4}));
+  const AttrMap again{{"var_name", "t"}, {"T", DType::kFloat}};
+  EXPECT_EQ(runner_.run("again", "DestroyTemporaryVariable", again, {made->output(0)})->status().code(),
+            Code::kNotFound);
   EXPECT_TRUE(runner_.run("t", "TemporaryVariable", attrs)->status().ok());
   runner_.new_step();
   EXPECT_TRUE(runner_.run("t", "TemporaryVariable", attrs)->status().ok());

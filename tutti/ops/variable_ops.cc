@@ -128,7 +128,7 @@ void add_reference_variables(OpTable& ops) {
            .shape = shape::unchanged,
            .no_gradient = true,
            .traits = kStateful,
-           .kernels = {TUTTI_CPU(kernel_from(cpu::destroy_temporary_variable))}});
+           .kernels = {TUTTI_CPU(cpu::destroy_temporary_variable_kernel())}});
   ops.add({.name = "IsVariableInitialized",
            .signature = "ref: Ref(dtype) -> is_initialized: bool",
            .attrs = "dtype: type",

@@ -155,6 +155,18 @@ class DenseBincount : public Kernel {
   const bool binary_;
 };
 
+Status check_inside(const SparseView& view) {
+  for (std::int64_t i = 0; i < view.count; ++i) {
+    for (int d = 0; d < view.rank; ++d) {
+      if (view.row(i)[d] >= 0 && view.row(i)[d] < view.dims[d]) continue;
+      const std::vector<std::int64_t> tuple(view.row(i), view.row(i) + view.rank);
+      return invalid_argument("Sparse index tuple indices[", i, ", :] = [", str_join(tuple, ", "),
+                              "] is out of bounds");
+    }
+  }
+  return {};
+}
+
 class SparseBincount : public Kernel {
  public:
   explicit SparseBincount(const KernelInit& init) : binary_(init.attr<bool>("binary_output")) {}
@@ -165,6 +177,7 @@ class SparseBincount : public Kernel {
     if (view.rank < 1 || view.rank > 2) return invalid_argument("expected 1 or 2 dimensions, got ", view.rank);
     TUTTI_RETURN_IF_ERROR(check_weights(values, weights));
     TUTTI_RETURN_IF_ERROR(check_values(values));
+    TUTTI_RETURN_IF_ERROR(check_inside(view));
     const bool flat = view.rank == 1;
     if (!flat && view.dims[0] < 0) return invalid_argument("dense_shape has ", view.dims[0], " rows");
     TUTTI_ASSIGN_OR_RETURN(Tensor * out,
@@ -172,9 +185,6 @@ class SparseBincount : public Kernel {
     return with_bins(*out, weights, [&]<typename T>(T* counts, const T* weight) -> Status {
       for (std::int64_t i = 0; i < view.count; ++i) {
         const std::int64_t row = flat ? 0 : view.row(i)[0];
-        if (!flat && (row < 0 || row >= view.dims[0])) {
-          return invalid_argument("index ", row, " of entry ", i, " is not in [0, ", view.dims[0], ")");
-        }
         const Bins<T> bins{counts + row * size, size, binary_};
         bins.add(index_at(values.raw(), values.dtype(), i), weight != nullptr ? weight[i] : T{1});
       }

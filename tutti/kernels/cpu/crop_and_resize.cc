@@ -1,5 +1,6 @@
 #include "tutti/kernels/cpu/crop_and_resize.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <string>
@@ -60,6 +61,12 @@ Status set_boxes(const Tensor& boxes, const Tensor& box_ind, CropSizes* s) {
   return {};
 }
 
+Status check_finite(const Tensor& boxes) {
+  const auto values = boxes.flat<float>();
+  if (std::all_of(values.begin(), values.end(), [](float value) { return std::isfinite(value); })) return {};
+  return invalid_argument("Boxes contains at least one element that is not finite");
+}
+
 Status check_indices(const Tensor& box_ind, const CropSizes& s) {
   for (std::int64_t i = 0; i < s.boxes; ++i) {
     const std::int32_t index = box_ind.data<std::int32_t>()[i];
@@ -112,6 +119,7 @@ class CropAndResize : public Kernel {
     CropSizes s;
     TUTTI_RETURN_IF_ERROR(set_image(ctx.input(0), &s));
     TUTTI_RETURN_IF_ERROR(set_boxes(ctx.input(1), ctx.input(2), &s));
+    TUTTI_RETURN_IF_ERROR(check_finite(ctx.input(1)));
     TUTTI_RETURN_IF_ERROR(internal::read_image_size(ctx.input(3), "crop_size", &s.crop_height, &s.crop_width));
     TUTTI_RETURN_IF_ERROR(check_indices(ctx.input(2), s));
     TUTTI_ASSIGN_OR_RETURN(const Shape shape,

@@ -427,16 +427,31 @@ class ResourceGather : public Kernel {
 KernelFactory variable_kernel() { return kernel_of<VariableKernel>(); }
 KernelFactory temporary_variable_kernel() { return kernel_of<TemporaryVariable>(); }
 
-Status destroy_temporary_variable(KernelContext& ctx) {
-  TUTTI_ASSIGN_OR_RETURN(const auto slot, reference_slot(ctx));
-  const auto variable = variable_in(*slot);
-  if (!variable || !variable->initialised()) {
-    return failed_precondition("Attempting to use uninitialized value ", printable(slot->name()));
+namespace {
+
+class DestroyTemporaryVariable : public Kernel {
+ public:
+  explicit DestroyTemporaryVariable(const KernelInit& init) : name_(init.attr<std::string>("var_name")) {}
+  Status compute(KernelContext& ctx) override {
+    TUTTI_ASSIGN_OR_RETURN(const auto slot, reference_slot(ctx));
+    const auto destroyed = ctx.step().step_resources().slot(kTemporaries, name_);
+    if (!destroyed->get()) return not_found("Resource ", kTemporaries, "/", printable(name_), " does not exist.");
+    const auto variable = variable_in(*slot);
+    if (!variable || !variable->initialised()) {
+      return failed_precondition("Attempting to use uninitialized value ", printable(slot->name()));
+    }
+    ctx.set_output(0, variable->read());
+    destroyed->clear();
+    return {};
   }
-  ctx.set_output(0, variable->read());
-  slot->clear();
-  return {};
-}
+
+ private:
+  const std::string name_;
+};
+
+}  // namespace
+
+KernelFactory destroy_temporary_variable_kernel() { return kernel_of<DestroyTemporaryVariable>(); }
 
 Status is_variable_initialized(KernelContext& ctx) {
   TUTTI_ASSIGN_OR_RETURN(const auto slot, reference_slot(ctx));

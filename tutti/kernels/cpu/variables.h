@@ -10,7 +10,7 @@ enum class RowUpdate { kUpdate, kAdd, kSub, kMul, kDiv, kMin, kMax };
 // --- Reference variables: input 0 is the reference. ---
 KernelFactory variable_kernel();
 KernelFactory temporary_variable_kernel();
-Status destroy_temporary_variable(KernelContext& ctx);
+KernelFactory destroy_temporary_variable_kernel();
 Status is_variable_initialized(KernelContext& ctx);
 KernelFactory assign_kernel();
 Status assign_add(KernelContext& ctx);
