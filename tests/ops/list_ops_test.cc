@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "tests/support/kernel_runner.h"
+#include "tutti/core/tensor_list.h"
 
 namespace tutti::list_ops_test {
 
@@ -144,6 +145,26 @@ TEST_F(ListOps, ListsDoNotLieTooDeepInOneAnother) {
 TEST_F(ListOps, ZerosLikeAList) {
   const Tensor list = list_of(Tensor::of<float>({2, 1}, {3, 4}));
   expect_is(stack(get("ZerosLike", {}, {list})), Tensor::of<float>({2, 1}, {0, 0}));
+}
+
+TEST_F(ListOps, ZerosAndSumsOfListsOfLists) {
+  const Tensor inner = list_of(Tensor::of<float>({2, 1}, {3, 4}));
+  const Tensor empty = get("EmptyTensorList", {{"element_dtype", DType::kVariant}}, {i32(-1), i32(-1)});
+  // Each level holds the one below twice: taken one by one the innermost would be there 2^60 times.
+  Tensor nest = inner;
+  for (int depth = 0; depth < 60; ++depth) {
+    nest = get("TensorListPushBack", {}, {get("TensorListPushBack", {}, {empty, nest}), nest});
+  }
+  Tensor zeros = get("ZerosLike", {}, {nest});
+  Tensor sum = get("AddN", {}, {nest, nest, zeros});
+  for (int depth = 0; depth < 60; ++depth) {
+    for (Tensor* list : {&zeros, &sum}) {
+      const Tensor last = list->scalar<Variant>().get<TensorList>()->item(1);
+      *list = last;
+    }
+  }
+  expect_is(stack(zeros), Tensor::of<float>({2, 1}, {0, 0}));
+  expect_is(stack(sum), Tensor::of<float>({2, 1}, {6, 8}));
 }
 
 TEST_F(ListOps, Stacks) {

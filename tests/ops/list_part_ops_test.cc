@@ -66,6 +66,21 @@ TEST_F(ListPartOps, CutsAndJoins) {
   expect_fails("TensorListConcatV2", floats_, {longer, any_, longs({0, 2, kMany})}, "");
 }
 
+// As TensorFlow 2.15 has it.
+TEST_F(ListPartOps, JoinsItemsThatWereNeverSet) {
+  const Tensor pair = get("TensorListResize", {},
+                          {get("TensorListSplit", {}, {rows_, any_, longs({2})}), Tensor::scalar(std::int32_t{2})});
+  const Tensor as_the_other = Tensor::of<float>({4, 2}, {1, 2, 3, 4, 0, 0, 0, 0});
+  EXPECT_TRUE(bitwise_equal(get("TensorListConcatV2", floats_, {pair, any_, longs({})}), as_the_other));
+  EXPECT_TRUE(bitwise_equal(get("TensorListConcatV2", floats_, {pair, ints({-1, 2}), longs({7})}), as_the_other));
+  EXPECT_TRUE(bitwise_equal(get("TensorListConcatV2", floats_, {pair, ints({2, 2}), longs({7, 1})}),
+                            Tensor::of<float>({3, 2}, {1, 2, 3, 4, 0, 0})));
+  expect_fails("TensorListConcatV2", floats_, {pair, ints({3, 2}), longs({})}, "at index: 0 Expected: 3 Actual: 2");
+  const Tensor unset =
+      get("TensorListReserve", {{"element_dtype", DType::kFloat}}, {any_, Tensor::scalar(std::int32_t{2})});
+  expect_fails("TensorListConcatV2", floats_, {unset, any_, longs({1, 1})}, "only uninitialized tensors");
+}
+
 TEST_F(ListPartOps, RefusesWhatIsNoList) {
   const Tensor list = get("TensorListScatter", {}, {rows_, ints({0, 1}), any_});
   const Tensor nothing(DType::kVariant, {1});

@@ -39,6 +39,24 @@ TEST(Optional, NoneHasNoValue) {
   EXPECT_NE(status.message().find("does not have a value"), std::string::npos) << status.message();
 }
 
+TEST(Optional, ZerosAndSums) {
+  const Tensor optional = first(evaluate("OptionalFromValue", {kVector, kCount}));
+  const Tensor none = first(evaluate("OptionalNone", {}));
+  const AttrMap attrs = get_attrs({DType::kFloat, DType::kInt64}, {{2}, Shape{}});
+  const auto zeros = evaluate("OptionalGetValue", {first(evaluate("ZerosLike", {optional}))}, attrs).value_or_throw();
+  EXPECT_TRUE(bitwise_equal(zeros[0], Tensor::vector<float>({0, 0})));
+  EXPECT_TRUE(bitwise_equal(zeros[1], Tensor::scalar<std::int64_t>(0)));
+  const auto sums =
+      evaluate("OptionalGetValue", {first(evaluate("AddN", {optional, optional, optional}))}, attrs).value_or_throw();
+  EXPECT_TRUE(bitwise_equal(sums[0], Tensor::vector<float>({3, 6})));
+  EXPECT_TRUE(bitwise_equal(sums[1], Tensor::scalar<std::int64_t>(21)));
+  for (const Tensor& empty : {first(evaluate("ZerosLike", {none})), first(evaluate("AddN", {none, none}))}) {
+    EXPECT_FALSE(first(evaluate("OptionalHasValue", {empty})).scalar<bool>());
+  }
+  const Status differ = evaluate("AddN", {optional, none}).status();
+  EXPECT_NE(differ.message().find("one has a value and the other doesn't"), std::string::npos) << differ.message();
+}
+
 TEST(Optional, ComponentsMustFit) {
   const Tensor optional = first(evaluate("OptionalFromValue", {kVector}));
   const auto message = [&](std::vector<DType> types, std::vector<PartialShape> shapes) {

@@ -104,9 +104,8 @@ TEST_F(QueueOps, WithoutASharedNameItIsItsKernelsOwn) {
 TEST_F(QueueOps, ASharedNameIsNoPrivateOne) {
   AttrMap attrs = floats_;
   attrs["shared_name"] = "_0_q";
-  EXPECT_EQ(runner_.run("q", "FIFOQueueV2", attrs)->status().message().find("shared_name cannot start with '_'") ==
-                std::string::npos,
-            false);
+  EXPECT_EQ(runner_.run("q", "FIFOQueueV2", attrs)->status(),
+            invalid_argument("shared_name cannot start with '_': _0_q"));
 }
 
 TEST_F(QueueOps, SharedNamesMustAgree) {

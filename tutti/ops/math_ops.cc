@@ -4,7 +4,7 @@
 
 #include "tutti/graph/gradients.h"
 #include "tutti/graph/shape_inference.h"
-#include "tutti/kernels/cpu/add_lists.h"
+#include "tutti/kernels/cpu/add_variants.h"
 #include "tutti/kernels/cpu/convert.h"
 #include "tutti/kernels/cpu/elementwise.h"
 #include "tutti/kernels/cpu/elementwise_kernel.h"
@@ -468,7 +468,7 @@ void register_others(OpTable& ops) {
            .grad = add_n_grad,
            .traits = kElementwise,
            .kernels = {TUTTI_CPU(cpu::add_n_kernel(), kNumbers),
-                       TUTTI_CPU(kernel_from(cpu::add_lists), DTypeSet{DType::kVariant})}});
+                       TUTTI_CPU(kernel_from(cpu::add_variants), DTypeSet{DType::kVariant})}});
   ops.add({.name = "Cast",
            .signature = "x: SrcT -> y: DstT",
            .attrs = "SrcT: type; DstT: type; Truncate: bool = false",

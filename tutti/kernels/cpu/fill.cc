@@ -3,8 +3,10 @@
 #include <cmath>
 #include <limits>
 #include <memory>
+#include <unordered_map>
 #include <vector>
 
+#include "tutti/core/optional.h"
 #include "tutti/core/tensor_list.h"
 #include "tutti/kernels/cpu/element.h"
 #include "tutti/kernels/cpu/number_types.h"
@@ -26,21 +28,57 @@ Status fill(KernelContext& ctx) {
 
 namespace {
 
-Result<Variant> zeros_like_variant(KernelContext& ctx, const Variant& variant) {
-  const TensorList* list = variant.get<TensorList>();
-  if (list == nullptr) {
+// The recursion is as deep as variants lie in one another, which has a limit. One object may lie in another many times,
+// so the zeros of each are made once.
+class VariantZeros {
+ public:
+  explicit VariantZeros(KernelContext& ctx) : ctx_(ctx) {}
+
+  Result<Variant> like(const Variant& variant) {
     if (!variant.has_value()) return Variant();
+    if (auto known = zeros_.find(variant.object().get()); known != zeros_.end()) return known->second;
+    Result<Variant> zeros = like_object(variant);
+    if (zeros.ok()) zeros_.emplace(variant.object().get(), *zeros);
+    return zeros;
+  }
+
+ private:
+  Result<Variant> like_object(const Variant& variant) {
+    if (const auto* list = variant.get<TensorList>()) {
+      TUTTI_ASSIGN_OR_RETURN(std::vector<Tensor> items, like_all(list->items()));
+      return Variant(std::make_shared<const TensorList>(list->dtype(), list->element_shape(), std::move(items)));
+    }
+    if (const auto* optional = variant.get<Optional>()) {
+      TUTTI_ASSIGN_OR_RETURN(std::vector<Tensor> components, like_all(optional->components()));
+      return Variant(std::make_shared<const Optional>(std::move(components)));
+    }
     return unimplemented("there are no zeros like a ", variant.object()->type_name());
   }
-  std::vector<Tensor> items = list->items();
-  for (Tensor& item : items) {
-    if (!item.has_value()) continue;
-    TUTTI_ASSIGN_OR_RETURN(Tensor zeros, ctx.allocate_temp(item.dtype(), item.shape()));
-    zero_elements(zeros.dtype(), zeros.raw(), zeros.num_elements());
-    item = std::move(zeros);
+
+  Result<std::vector<Tensor>> like_all(std::vector<Tensor> tensors) {
+    for (Tensor& tensor : tensors) {
+      if (!tensor.has_value()) continue;
+      TUTTI_ASSIGN_OR_RETURN(tensor, like_tensor(tensor));
+    }
+    return tensors;
   }
-  return Variant(std::make_shared<const TensorList>(list->dtype(), list->element_shape(), std::move(items)));
-}
+
+  Result<Tensor> like_tensor(const Tensor& tensor) {
+    if (tensor.dtype() == DType::kResource) return unimplemented("there are no zeros like a resource");
+    TUTTI_ASSIGN_OR_RETURN(Tensor zeros, ctx_.allocate_temp(tensor.dtype(), tensor.shape()));
+    if (tensor.dtype() != DType::kVariant) {
+      zero_elements(zeros.dtype(), zeros.raw(), zeros.num_elements());
+      return zeros;
+    }
+    for (std::int64_t i = 0; i < tensor.num_elements(); ++i) {
+      TUTTI_ASSIGN_OR_RETURN(zeros.data<Variant>()[i], like(tensor.data<Variant>()[i]));
+    }
+    return zeros;
+  }
+
+  KernelContext& ctx_;
+  std::unordered_map<const VariantObject*, Variant> zeros_;
+};
 
 }  // namespace
 
@@ -48,8 +86,9 @@ Status zeros_like(KernelContext& ctx) {
   const Tensor& input = ctx.input(0);
   if (input.dtype() == DType::kVariant) {
     TUTTI_ASSIGN_OR_RETURN(Tensor * out, ctx.allocate_output(0, input.shape()));
+    VariantZeros zeros(ctx);
     for (std::int64_t i = 0; i < input.num_elements(); ++i) {
-      TUTTI_ASSIGN_OR_RETURN(out->data<Variant>()[i], zeros_like_variant(ctx, input.data<Variant>()[i]));
+      TUTTI_ASSIGN_OR_RETURN(out->data<Variant>()[i], zeros.like(input.data<Variant>()[i]));
     }
     return {};
   }

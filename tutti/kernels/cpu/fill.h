@@ -6,7 +6,7 @@
 namespace tutti::cpu {
 
 Status fill(KernelContext& ctx);
-Status zeros_like(KernelContext& ctx);  // of a list of tensors, the list of zeros
+Status zeros_like(KernelContext& ctx);  // of a list of tensors or an optional, one of zeros
 Status ones_like(KernelContext& ctx);
 Status range(KernelContext& ctx);
 Status lin_space(KernelContext& ctx);

@@ -139,12 +139,19 @@ class TensorListConcat : public ElementKernel {
     }
     const std::vector<Tensor> items = list->items();
     PartialShape rest = without_leading(asked);
+    TUTTI_ASSIGN_OR_RETURN(const std::int64_t rows, common_rows(items, asked, rest));
     std::vector<std::int64_t> lengths;
     for (std::size_t i = 0; i < items.size(); ++i) {
-      TUTTI_ASSIGN_OR_RETURN(const std::int64_t length, length_of(ctx, items[i], i, asked, rest));
+      TUTTI_ASSIGN_OR_RETURN(const std::int64_t length, length_of(ctx, items[i], i, rows));
       lengths.push_back(length);
     }
     const auto known = rest.as_shape();
+    if (!known && !items.empty()) {
+      return invalid_argument(
+          "Trying to concat list with only uninitialized tensors but element_shape_except_first_dim is not fully "
+          "defined: ",
+          rest);
+    }
     if (!known) {
       return invalid_argument(
           "All except the first dimension must be fully defined when concating an empty tensor "
@@ -155,19 +162,38 @@ class TensorListConcat : public ElementKernel {
   }
 
  private:
-  // Rows of item i; what is behind them is merged into `rest`.
-  static Result<std::int64_t> length_of(KernelContext& ctx, const Tensor& item, std::size_t i,
-                                        const PartialShape& asked, PartialShape& rest) {
-    if (item.has_value()) {
-      if (item.rank() < 1) {
+  // The rows that all items have that were set, or kUnknownDim where they differ; what is behind them is merged into
+  // `rest`.
+  static Result<std::int64_t> common_rows(const std::vector<Tensor>& items, const PartialShape& asked,
+                                          PartialShape& rest) {
+    const std::int64_t asked_rows = asked.has_rank() ? asked.dim(0) : kUnknownDim;
+    std::int64_t rows = asked_rows;
+    bool is_first = true;
+    for (std::size_t i = 0; i < items.size(); ++i) {
+      if (!items[i].has_value()) continue;
+      if (items[i].rank() < 1) {
         return invalid_argument("Concat saw a scalar shape at index ", i, " but requires at least vectors.");
       }
-      TUTTI_ASSIGN_OR_RETURN(rest, rest.merge(item.shape().without_dim(0)));
-      return item.dim(0);
+      const std::int64_t found = items[i].dim(0);
+      if (asked_rows >= 0 && asked_rows != found) {
+        return invalid_argument(
+            "First entry of element_shape input does not match the first dim of list element at index: ", i,
+            " Expected: ", asked_rows, " Actual: ", found);
+      }
+      TUTTI_ASSIGN_OR_RETURN(rest, rest.merge(items[i].shape().without_dim(0)));
+      rows = is_first || rows == found ? found : kUnknownDim;
+      is_first = false;
     }
-    if (asked.has_rank() && asked.dim(0) >= 0) return asked.dim(0);
+    return rows;
+  }
+
+  // Rows of item i. One that was never set has those that leading_dims says, or else those of the others.
+  static Result<std::int64_t> length_of(KernelContext& ctx, const Tensor& item, std::size_t i,
+                                        std::int64_t rows_of_others) {
+    if (item.has_value()) return item.dim(0);
     const std::int64_t given = ctx.num_inputs() > 2 ? ctx.input(2).num_elements() : 0;
     if (static_cast<std::int64_t>(i) >= given) {
+      if (rows_of_others >= 0) return rows_of_others;
       return invalid_argument("List contains uninitialized tensor at index ", i, " but leading_dims has only ", given,
                               " elements.");
     }
