@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <fstream>
@@ -12,6 +14,7 @@
 #include <thread>
 
 #include "proto/graph.pb.h"
+#include "tests/core/temp_directory.h"
 #include "tests/distributed/rpc/raw_connection.h"
 #include "tests/integration/process_cluster.h"
 #include "tests/support/open_files.h"
@@ -21,6 +24,7 @@
 #include "tutti/distributed/rpc/grpc_transport.h"
 #include "tutti/graph/graph_def.h"
 #include "tutti/ops/array.h"
+#include "tutti/ops/builders.h"
 #include "tutti/ops/math.h"
 #include "tutti/ops/op_table.h"
 
@@ -382,6 +386,54 @@ TEST_F(ClusterAbuseTest, StepsThatWantToBeHuge) {
         << dim << ": " << status.to_string();
   }
   expect_memory_back(before, 64 * kMiB);
+}
+
+// The size of an image, in a form that shape inference does not see through but constant folding does.
+Output hidden_size(Graph& graph, const std::string& height, const std::string& width) {
+  return op1("StringToNumber", {constant(graph, Tensor::vector<std::string>({height, width}))},
+             {{"out_type", DType::kInt32}});
+}
+
+TEST_F(ClusterAbuseTest, ImagesThatWantToBeHuge) {
+  for (const char* const op : {"ResizeArea", "ResizeBilinear", "ResizeBicubic", "ScaleAndTranslate"}) {
+    for (const bool folded : {true, false}) {
+      SCOPED_TRACE(str_cat(op, folded ? " folded" : " fed"));
+      Graph graph(builtin_ops());
+      const Output size = folded ? hidden_size(graph, "2147483647", "1") : placeholder(graph, DType::kInt32, Shape{2});
+      std::vector<Output> inputs{constant(graph, Tensor(DType::kFloat, Shape{1, 1, 1, 1})), size};
+      if (op == std::string("ScaleAndTranslate")) {
+        inputs.push_back(constant(graph, Tensor::vector<float>({1, 1})));
+        inputs.push_back(constant(graph, Tensor::vector<float>({0, 0})));
+      }
+      const Output resized = op1(op, inputs);
+      const auto session = connect(cluster_.target("worker", 0), graph, within()).value_or_throw();
+      Feeds feeds;
+      if (!folded) feeds.emplace_back(size, Tensor::vector<std::int32_t>({2147483647, 1}));
+      const Status status = session->try_run(feeds, {resized}).status();
+      EXPECT_TRUE(status.code() == Code::kResourceExhausted || status.code() == Code::kInvalidArgument)
+          << status.to_string();
+      expect_service();
+    }
+  }
+}
+
+TEST_F(ClusterAbuseTest, FilesThatAreNoneOrHuge) {
+  const TempDirectory directory;
+  const std::string pipe = directory.file("pipe"), sparse = directory.file("sparse");
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  ASSERT_TRUE(write_file(local_file_system(), sparse, "").ok());
+  ASSERT_EQ(::truncate(sparse.c_str(), std::int64_t{10} << 40), 0);
+  for (const auto& [path, code] :
+       {std::pair(pipe, Code::kFailedPrecondition), std::pair(std::string("/dev/zero"), Code::kFailedPrecondition),
+        std::pair(sparse, Code::kResourceExhausted)}) {
+    // One more than there are threads for files.
+    for (int i = 0; i < 5; ++i) {
+      Graph graph(builtin_ops());
+      const Output read = op1("ReadFile", {constant(graph, Tensor::scalar(path))});
+      const auto session = connect(cluster_.target("worker", 0), graph, within()).value_or_throw();
+      EXPECT_EQ(session->try_run({}, {read}).status().code(), code) << path;
+    }
+  }
 }
 
 TEST_F(ClusterAbuseTest, FeedsOfMoreThanTwoGigabytes) {

@@ -105,12 +105,33 @@ class Descriptor {
   int fd_;
 };
 
+// Never waits: opening a pipe would, until its other end is opened.
 Result<Descriptor> open_file(const std::string& name, int flags, std::string_view purpose) {
   TUTTI_ASSIGN_OR_RETURN(const std::string path, local_path(name));
   constexpr mode_t kMode = 0666;  // less what the umask takes away
-  const int fd = retry([&] { return ::open(path.c_str(), flags | O_CLOEXEC, kMode); });
+  const int fd = retry([&] { return ::open(path.c_str(), flags | O_CLOEXEC | O_NONBLOCK, kMode); });
   if (fd < 0) return file_error("open", path, purpose, errno);
   return Descriptor(fd);
+}
+
+Status not_a_regular_file(const std::string& path, std::string_view purpose) {
+  return failed_precondition("open \"", printable(path), "\"", purpose, ": not a regular file");
+}
+
+// Pipes and devices may keep a reader waiting for ever, or never end. The system opens a directory, too, and fails only
+// at the first read.
+Status check_source(const std::string& path, const Descriptor& file, std::string_view purpose) {
+  struct stat status;
+  if (::fstat(file.get(), &status) < 0) return file_error("open", path, purpose, errno);
+  if (S_ISDIR(status.st_mode)) return file_error("open", path, purpose, EISDIR);
+  return S_ISREG(status.st_mode) ? Status() : not_a_regular_file(path, purpose);
+}
+
+// Character devices such as /dev/null take what they are given.
+Status check_target(const std::string& path, const Descriptor& file, std::string_view purpose) {
+  struct stat status;
+  if (::fstat(file.get(), &status) < 0) return file_error("open", path, purpose, errno);
+  return S_ISREG(status.st_mode) || S_ISCHR(status.st_mode) ? Status() : not_a_regular_file(path, purpose);
 }
 
 class LocalRandomAccessFile : public RandomAccessFile {
@@ -250,10 +271,7 @@ class LocalFileSystem : public FileSystem {
   Result<std::unique_ptr<RandomAccessFile>> open_for_read(const std::string& path) override {
     constexpr std::string_view kPurpose = " for reading";
     TUTTI_ASSIGN_OR_RETURN(Descriptor file, open_file(path, O_RDONLY, kPurpose));
-    // The system opens a directory, too, and fails only at the first read.
-    struct stat status;
-    if (::fstat(file.get(), &status) < 0) return file_error("open", path, kPurpose, errno);
-    if (S_ISDIR(status.st_mode)) return file_error("open", path, kPurpose, EISDIR);
+    TUTTI_RETURN_IF_ERROR(check_source(path, file, kPurpose));
     return std::unique_ptr<RandomAccessFile>(std::make_unique<LocalRandomAccessFile>(path, std::move(file)));
   }
 
@@ -264,7 +282,7 @@ class LocalFileSystem : public FileSystem {
   Result<std::unique_ptr<WritableFile>> open_for_large_write(const std::string& path) override {
     constexpr int kFlags = O_WRONLY | O_CREAT | O_TRUNC;
     Result<Descriptor> file = open_file(path, kFlags | O_DIRECT, "");
-    if (!file.ok()) return open_for_write(path);  // not every file system has it
+    if (!file.ok() || !check_target(path, *file, "").ok()) return open_for_write(path);  // not every file system has it
     return std::unique_ptr<WritableFile>(std::make_unique<LocalWritableFile>(path, *std::move(file), true));
   }
 
@@ -342,6 +360,7 @@ class LocalFileSystem : public FileSystem {
   static Result<std::unique_ptr<WritableFile>> open_writable(const std::string& path, int flags,
                                                              std::string_view purpose) {
     TUTTI_ASSIGN_OR_RETURN(Descriptor file, open_file(path, flags, purpose));
+    TUTTI_RETURN_IF_ERROR(check_target(path, file, purpose));
     return std::unique_ptr<WritableFile>(std::make_unique<LocalWritableFile>(path, std::move(file), false));
   }
 };

@@ -47,6 +47,7 @@ struct FileInfo {
 class FileSystem {
  public:
   virtual ~FileSystem() = default;
+  // Regular files only: a pipe or a device is refused (kFailedPrecondition), without waiting for its other end.
   virtual Result<std::unique_ptr<RandomAccessFile>> open_for_read(const std::string& path) = 0;
   // Creates or truncates.
   virtual Result<std::unique_ptr<WritableFile>> open_for_write(const std::string& path) = 0;

@@ -14,6 +14,7 @@
 #include "tutti/distributed/internal/step_table.h"
 #include "tutti/distributed/internal/worker_sessions.h"
 #include "tutti/graph/variant_data.h"
+#include "tutti/kernels/guard.h"
 
 namespace tutti {
 namespace {
@@ -132,7 +133,7 @@ class Worker::Impl {
     if (!options_.run) return answer(done, std::move(work));
     if (Status entered = enter(); !entered.ok()) return done(std::move(entered));
     options_.run([this, done = std::move(done), work = std::move(work)] {
-      done(work());
+      done(guarded(work));
       leave();
     });
   }

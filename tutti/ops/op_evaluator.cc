@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "tutti/core/mutex.h"
+#include "tutti/kernels/guard.h"
 
 namespace tutti {
 namespace {
@@ -93,7 +94,7 @@ Result<std::vector<Tensor>> run_kernel(Kernel& kernel, const Types& types, const
                                .output_types = output_types.data(),
                                .num_inputs = static_cast<int>(slots.size()),
                                .num_outputs = static_cast<int>(outputs.size())});
-  TUTTI_RETURN_IF_ERROR(kernel.compute(context));
+  TUTTI_RETURN_IF_ERROR(guarded_compute(kernel, context));
   std::vector<Tensor> results;
   for (Value& output : outputs) results.push_back(std::move(output.tensor));
   return results;
@@ -116,7 +117,7 @@ Result<std::vector<Tensor>> evaluate_op(const OpTable& table, std::string_view o
                   .output_types = types.outputs,
                   .device = "/job:localhost/replica:0/task:0/device:CPU:0",
                   .services = services};
-  TUTTI_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> kernel, entry->make(init));
+  TUTTI_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> kernel, guarded_make(entry->make, init));
   if (kernel->may_block()) return invalid_argument(op, ": an op that may wait needs a session");
   return run_kernel(*kernel, types, inputs, services, step_resources);
 }

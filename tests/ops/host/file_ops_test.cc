@@ -1,3 +1,7 @@
+#include <sys/stat.h>
+
+#include <new>
+
 #include "tests/ops/host/file_ops_fixture.h"
 #include "tutti/graph/graph.h"
 #include "tutti/ops/array.h"
@@ -24,14 +28,30 @@ TEST_F(FileOps, Errors) {
             invalid_argument("Input filename tensor must be scalar, but had shape: [2]"));
   EXPECT_EQ(status("WriteFile", {text("a"), texts({"b"})}).code(), Code::kInvalidArgument);
   EXPECT_EQ(status("ReadFile", {text(std::string("a\0b", 3))}).code(), Code::kInvalidArgument);
-  // A device that never ends is read as far as it says it is large: not at all.
-  EXPECT_EQ(run("ReadFile", {text("/dev/zero")})->tensor().scalar<std::string>(), "");
   FaultyFileSystem full(local_file_system(), [](FileOp op, const std::string& path) {
     return op == FileOp::kAppend ? resource_exhausted(path, ": full") : Status();
   });
   use(full);
   EXPECT_EQ(status("WriteFile", {text(directory_.file("x")), text("x")}),
             resource_exhausted(directory_.file("x"), ": full"));
+}
+
+// A pipe would keep the thread waiting for its other end, and a device may have no end.
+TEST_F(FileOps, OnlyRegularFilesAreRead) {
+  const std::string pipe = directory_.file("pipe");
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  for (const std::string& path : {pipe, std::string("/dev/zero")}) {
+    const Status refused = failed_precondition("open \"", path, "\" for reading: not a regular file");
+    EXPECT_EQ(status("ReadFile", {text(path)}), refused);
+  }
+  EXPECT_FALSE(status("WriteFile", {text(pipe), text("x")}).ok());
+  EXPECT_TRUE(status("WriteFile", {text("/dev/null"), text("x")}).ok());
+}
+
+TEST_F(FileOps, AFileThatDoesNotFitIntoMemory) {
+  FaultyFileSystem large(local_file_system(), [](FileOp, const std::string&) -> Status { throw std::bad_alloc(); });
+  use(large);
+  EXPECT_EQ(status("ReadFile", {text(directory_.file("x"))}), resource_exhausted("out of memory"));
 }
 
 TEST_F(FileOps, Cancelled) {

@@ -1,4 +1,5 @@
 // Readers of the queue era. What they give for these files is what TensorFlow gives.
+#include <new>
 #include <string>
 #include <vector>
 
@@ -60,6 +61,14 @@ TEST_F(ReaderOps, Lines) {
   for (const char* record : {"t:2=bb", "t:3=", "t:4=ccc", "OutOfRange"}) EXPECT_EQ(next(reader), record);
   EXPECT_EQ(number("ReaderNumWorkUnitsCompletedV2", reader), 3);
   EXPECT_EQ(start("ReaderSerializeStateV2", {reader})->status().code(), Code::kUnimplemented);
+}
+
+TEST_F(ReaderOps, AFileThatDoesNotFitIntoMemory) {
+  FaultyFileSystem large(local_file_system(), [](FileOp, const std::string&) -> Status { throw std::bad_alloc(); });
+  use(large);
+  put("t");
+  const Value reader = make("WholeFileReaderV2");
+  EXPECT_EQ(next(reader), "ResourceExhausted");
 }
 
 TEST_F(ReaderOps, HeaderLinesAreSkipped) {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "tutti/kernels/guard.h"
+
 namespace tutti::internal {
 namespace {
 
@@ -28,7 +30,7 @@ Status MasterSession::check_new(std::int64_t request_id, std::string_view method
 void MasterSession::extend(ExtendSessionRequest request, ReplyDone<ExtendSessionReply> done) {
   touch();
   context_->compute([self = shared_from_this(), request = std::move(request), done = std::move(done)] {
-    const Result<std::int64_t> version = self->extend_now(request);
+    const Result<std::int64_t> version = guarded([&] { return self->extend_now(request); });
     self->touch();
     if (!version.ok()) return done(version.status());
     done(ExtendSessionReply{.new_graph_version = *version});
@@ -57,7 +59,7 @@ std::shared_ptr<const MasterSession::BoundStep> MasterSession::find_bound(const 
 void MasterSession::bind(std::string key, Signature asked, Bound then) {
   if (auto known = find_bound(key)) return then(std::move(known));
   context_->compute([self = shared_from_this(), key = std::move(key), asked = std::move(asked),
-                     then = std::move(then)] { then(self->bind_new(key, asked)); });
+                     then = std::move(then)] { then(guarded([&] { return self->bind_new(key, asked); })); });
 }
 
 Result<std::shared_ptr<const MasterSession::BoundStep>> MasterSession::bind_new(std::string key,

@@ -4,6 +4,7 @@
 #include "tutti/core/device_name.h"
 #include "tutti/distributed/internal/gather.h"
 #include "tutti/distributed/internal/master_session.h"
+#include "tutti/kernels/guard.h"
 
 namespace tutti::internal {
 namespace {
@@ -92,7 +93,7 @@ void MasterSession::found(Status status, std::vector<FoundTask> tasks) {
   }
   if (again) return discover();
   context_->compute([self = shared_from_this()] {
-    Status added = self->add_graph(std::exchange(self->graph_def_, {}));
+    Status added = guarded([&] { return self->add_graph(std::exchange(self->graph_def_, {})); });
     if (!added.ok()) return self->end_creation(std::move(added));
     self->create_worker_sessions();
   });

@@ -27,6 +27,7 @@
 
 #include "tutti/core/flush_denormals.h"
 #include "tutti/kernels/cpu/string_hash.h"
+#include "tutti/kernels/guard.h"
 #include "tutti/runtime/held_work.h"
 #include "tutti/runtime/internal/frame_plan.h"
 #include "tutti/runtime/internal/resume.h"
@@ -304,7 +305,7 @@ Status FrameExecution::run_kernel(const Ready& ready, std::vector<Value>& output
     if (HeldWork::waits() && node.node->op().has(kExpensive)) HeldWork::run_now();
     KernelContext context(step_, frame);
     const std::int64_t start = step_.trace ? step_.trace->now() : 0;
-    Status status = compute(*node.kernel, context);
+    Status status = guarded_compute(*node.kernel, context);
     if (step_.trace) step_.trace->record(*node.node, start, step_.trace->now());
     return status;
   }
@@ -314,7 +315,7 @@ Status FrameExecution::run_kernel(const Ready& ready, std::vector<Value>& output
     MutexLock lock(mu_);
     ++calls_;
   }
-  compute_async(*node.async_kernel, call->context, [this, call](Status status) {
+  guarded_compute_async(*node.async_kernel, call->context, [this, call](Status status) {
     call->status = std::move(status);
     bool drive_on = false;
     {

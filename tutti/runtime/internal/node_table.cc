@@ -1,7 +1,6 @@
 #include "tutti/runtime/internal/node_table.h"
 
-#include <exception>
-#include <new>
+#include <algorithm>
 #include <unordered_map>
 
 #include "tutti/core/rendezvous_key.h"
@@ -118,42 +117,6 @@ Status read_reference(const Value& value, Tensor* out) {
     return failed_precondition("Attempting to use uninitialized value ", value.ref->name());
   }
   return {};
-}
-
-namespace {
-
-// What a kernel threw, as its status. Kernels should not throw, but they allocate, and users write them too.
-Status caught() {
-  try {
-    throw;
-  } catch (const std::bad_alloc&) {
-    return resource_exhausted("out of memory");
-  } catch (const std::exception& error) {
-    return internal_error("the kernel threw: ", error.what());
-  } catch (...) {
-    return internal_error("the kernel threw something that is not an exception");
-  }
-}
-
-}  // namespace
-
-Status compute(Kernel& kernel, KernelContext& context) {
-  try {
-    return kernel.compute(context);
-  } catch (...) {
-    return caught();
-  }
-}
-
-void compute_async(AsyncKernel& kernel, KernelContext& context, const AsyncKernel::Done& done) {
-  Status status;
-  try {
-    kernel.compute_async(context, done);
-    return;
-  } catch (...) {
-    status = caught();
-  }
-  done(std::move(status));
 }
 
 Status dead_result(const NodeItem& retval) {

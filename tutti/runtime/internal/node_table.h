@@ -64,10 +64,6 @@ Status read_reference(const Value& value, Tensor* out);
 // What a run says whose result lies on an untaken branch.
 Status dead_result(const NodeItem& retval);
 
-// Run a kernel; what it throws becomes a status. An asynchronous kernel that throws has not called `done`.
-Status compute(Kernel& kernel, KernelContext& context);
-void compute_async(AsyncKernel& kernel, KernelContext& context, const AsyncKernel::Done& done);
-
 Result<std::unique_ptr<Executable>> compile_segments(NodeTable table, const CompileOptions& options);
 Result<std::unique_ptr<Executable>> compile_frames(NodeTable table, const CompileOptions& options);
 

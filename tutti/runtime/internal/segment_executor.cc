@@ -22,6 +22,7 @@
 #include <utility>
 
 #include "tutti/core/flush_denormals.h"
+#include "tutti/kernels/guard.h"
 #include "tutti/runtime/held_work.h"
 #include "tutti/runtime/internal/node_table.h"
 #include "tutti/runtime/internal/resume.h"
@@ -505,7 +506,7 @@ Status Execution::run_item(const Item& item) {
       if (HeldWork::waits() && takes_long(item)) HeldWork::run_now();
       KernelContext context = context_for(item);
       const std::int64_t start = step_->trace ? step_->trace->now() : 0;
-      Status status = compute(*item.kernel, context);
+      Status status = guarded_compute(*item.kernel, context);
       if (step_->trace) [[unlikely]]
         step_->trace->record(*item.node, start, step_->trace->now());
       if (!status.ok()) [[unlikely]]
@@ -538,7 +539,7 @@ bool Execution::start_async(int segment, std::vector<int>& ready) {
     }
     return end_segment(segment, status, next);
   };
-  compute_async(*item.async_kernel, call->context, [this, call, end_call](Status status) {
+  guarded_compute_async(*item.async_kernel, call->context, [this, call, end_call](Status status) {
     call->status = std::move(status);
     if (!call->first_is_done.exchange(true, std::memory_order_acq_rel)) return;  // the starter goes on
     // Whoever ended the wait has work of its own.

@@ -4,6 +4,7 @@
 
 #include "tutti/graph/placement.h"
 #include "tutti/kernels/cpu/function_kernels.h"
+#include "tutti/kernels/guard.h"
 #include "tutti/ops/op_evaluator.h"
 
 namespace tutti::internal {
@@ -76,7 +77,7 @@ class SessionCompiler::Kernels : public KernelSource {
     }
     const KernelEntry* entry = compiler_.options_.ops->find_kernel(node.op_name(), node.attrs(), kCpu);
     if (entry == nullptr) return not_found("there is no kernel for ", kCpu, types_of(node.attrs()));
-    return entry->make(init);
+    return guarded_make(entry->make, init);
   }
 
   // A node whose op is a function of the library: as if it were a PartitionedCall of it.

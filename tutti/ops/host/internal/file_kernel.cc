@@ -3,6 +3,8 @@
 #include <memory>
 #include <utility>
 
+#include "tutti/kernels/guard.h"
+
 namespace tutti {
 
 namespace {
@@ -22,7 +24,7 @@ class FileKernel : public AsyncKernel {
   Status run(KernelContext& context) const {
     if (context.cancellation().cancelled()) return context.cancellation().status();
     if (context.services().files == nullptr) return failed_precondition("this task has no files");
-    return work_(context, *context.services().files);
+    return guarded([&] { return work_(context, *context.services().files); });
   }
 
   const FileWork work_;

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "tutti/io/examples/feature_wire.h"
+#include "tutti/kernels/guard.h"
 
 namespace tutti {
 
@@ -59,7 +60,8 @@ void Reader::work(const std::shared_ptr<Request>& request) {
   if (request->ctx.cancellation().cancelled()) return finish(request, request->ctx.cancellation().status());
   const Progress now = progress();
   if (now.started > now.finished || request->count == 0) {
-    if (Status status = read_records(*request); !status.ok()) return finish(request, std::move(status));
+    Status status = guarded([&] { return read_records(*request); });
+    if (!status.ok()) return finish(request, std::move(status));
     if (!request->records.keys.empty() || request->count == 0) return finish(request, {});
   }
   request->queue->try_dequeue(request->ctx.cancellation(),
@@ -86,7 +88,7 @@ Status Reader::begin_work(Request& request, const Queue::Tuple& tuple) {
   FileSystem* files = request.ctx.services().files;
   if (files == nullptr) return failed_precondition("this task has no files");
   const std::string& work = tuple[0].scalar<std::string>();
-  TUTTI_RETURN_IF_ERROR(source_->begin(*files, work));
+  TUTTI_RETURN_IF_ERROR(guarded([&] { return source_->begin(*files, work); }));
   Progress now = progress();
   now.started += 1;
   now.work = work;
@@ -210,7 +212,9 @@ void Reader::restore(KernelContext& ctx, std::string state, Done done) {
     } else if (ctx.services().files == nullptr) {
       result = failed_precondition("this task has no files");
     } else {
-      if (now.started > now.finished) result = reader->source_->begin(*ctx.services().files, now.work);
+      if (now.started > now.finished) {
+        result = guarded([&] { return reader->source_->begin(*ctx.services().files, now.work); });
+      }
       reader->set_progress(std::move(now));
     }
     reader->give_turn_back();

@@ -1,0 +1,34 @@
+// The only way to run a kernel: an exception that leaves its code becomes a status.
+//
+// Kernels return a Status and should not throw, but they allocate, and users write kernels too. An exception that
+// escapes on a thread of a pool would end the process, and with it the variables that the task holds.
+#pragma once
+
+#include <memory>
+#include <type_traits>
+#include <utility>
+
+#include "tutti/kernels/kernel.h"
+
+namespace tutti {
+
+// The exception being handled, as a status: kResourceExhausted for memory, else kInternal.
+// REQUIRES: called in a catch block.
+Status status_of_exception();
+
+// Runs `work`, which returns a Status or a Result.
+template <typename Work>
+std::invoke_result_t<Work> guarded(Work&& work) {
+  try {
+    return std::forward<Work>(work)();
+  } catch (...) {
+    return status_of_exception();
+  }
+}
+
+Status guarded_compute(Kernel& kernel, KernelContext& context);
+// A kernel that throws has not called `done`: it is called here.
+void guarded_compute_async(AsyncKernel& kernel, KernelContext& context, const AsyncKernel::Done& done);
+Result<std::unique_ptr<Kernel>> guarded_make(const KernelFactory& make, const KernelInit& init);
+
+}  // namespace tutti
