@@ -221,7 +221,8 @@ int run_server(const ServerFlags& flags) {
     std::printf("%s listening on %s\n", server->task().c_str(), server->target().c_str());
     std::fflush(stdout);
     signals.wait();
-    server->stop();
+    // What was abandoned would still use what an ordinary end of the process destroys.
+    if (!server->stop()) std::_Exit(0);
     return 0;
   } catch (const Error& error) {
     std::fprintf(stderr, "tutti server: %s\n", error.status().message().c_str());

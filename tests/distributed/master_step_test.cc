@@ -249,7 +249,8 @@ TEST_F(MasterStepTest, CancellingEndsAStepInEveryPhase) {
   auto step = fetch("sum:0", {.cancellation = &registering});
   registering.cancel(cancelled("while registering"));
   EXPECT_STATUS(step.status(), Code::kCancelled, "while registering");
-  ps(0).registered.answer(0, RegisterGraphReply{"g"});
+  EXPECT_TRUE(ps(0).registered.answered(0)) << "nobody else waits for it";
+  ps(0).registered.hold(false);
 
   hold_runs();
   Cancellation running;
@@ -265,6 +266,24 @@ TEST_F(MasterStepTest, CancellingEndsAStepInEveryPhase) {
   for (auto& [task, fake] : workers_) finish(*fake, 1);
   done.value();
   after.cancel(cancelled("too late"));
+}
+
+// Compiling a graph may take long: it ends when the last step that waits for it was cancelled.
+TEST_F(MasterStepTest, WhatIsRegisteredForNobodyEnds) {
+  ps(0).registered.hold();
+  Cancellation one, two;
+  auto first = fetch("sum:0", {.cancellation = &one});
+  auto second = fetch("sum:0", {.cancellation = &two});
+  one.cancel(cancelled("first"));
+  EXPECT_STATUS(first.status(), Code::kCancelled, "first");
+  EXPECT_FALSE(ps(0).registered.answered(0));
+  two.cancel(cancelled("second"));
+  EXPECT_STATUS(second.status(), Code::kCancelled, "second");
+  EXPECT_TRUE(ps(0).registered.answered(0));
+  ps(0).registered.hold(false);
+  fetch("sum:0").value();
+  EXPECT_EQ(ps(0).registered.count(), 2u);
+  EXPECT_EQ(ps(1).registered.count(), 1u) << "what was registered stays";
 }
 
 // A session may be closed between counting a step in and running it.

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <future>
 #include <thread>
 
 #include "tests/core/temp_directory.h"
@@ -161,6 +163,38 @@ TEST(ServerTest, ManySessionsComeAndGo) {
     if (i == 0) session->run({init});
     EXPECT_EQ(session->run({}, {v})[0].scalar<float>(), 0);
   }
+}
+
+// Files that hang when they are opened until the test ends, as a network disk does.
+TEST(ServerTest, StopsThoughAFileHangs) {
+  std::promise<void> opened, open;
+  const std::shared_future<void> may_open = open.get_future().share();
+  std::atomic<int> hanging{0};
+  FaultyFileSystem files(local_file_system(), [&](FileOp, const std::string&) {
+    if (++hanging == 1) opened.set_value();
+    may_open.wait();
+    return Status();
+  });
+  const auto alive = std::make_shared<int>();
+  ServerOptions options = local();
+  options.runtime.files = &files;
+  options.log = [alive](const std::string&) {};
+  std::unique_ptr<Server> server = Server::start(options).value_or_throw();
+  options.log = nullptr;
+  Graph graph(builtin_ops());
+  const Output read = op1("ReadFile", {constant(graph, Tensor::scalar(std::string("x")))});
+  auto session = server->connect(graph, within()).value_or_throw();
+  std::future<Status> step = std::async(std::launch::async, [&] { return session->try_run({}, {read}).status(); });
+  opened.get_future().wait();
+  const auto before = std::chrono::steady_clock::now();
+  EXPECT_FALSE(server->stop());
+  server.reset();
+  EXPECT_LT(std::chrono::steady_clock::now() - before, 10s);
+  open.set_value();
+  EXPECT_FALSE(step.get().ok());
+  session.reset();
+  // What was abandoned ends by itself.
+  while (alive.use_count() > 1) std::this_thread::sleep_for(1ms);
 }
 
 class DataDirectoryServerTest : public ::testing::Test {

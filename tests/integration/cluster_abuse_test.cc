@@ -80,11 +80,11 @@ class ClusterAbuseTest : public ::testing::Test {
     EXPECT_LE(resident_bytes() - before, slack) << "bytes more than before";
   }
 
-  Answer call(std::string_view method, const Payload& request) {
+  Answer call(std::string_view method, const Payload& request, std::chrono::seconds limit = 60s) {
     auto channel = client_.channel(str_cat("127.0.0.1:", port()));
     std::promise<Answer> ended;
     CallOptions options;
-    options.deadline = std::chrono::steady_clock::now() + 60s;
+    options.deadline = std::chrono::steady_clock::now() + limit;
     channel->call(method, request, options, [&](Status status, Payload payload) {
       ended.set_value({std::move(status), std::move(payload)});
     });
@@ -415,6 +415,149 @@ TEST_F(ClusterAbuseTest, ImagesThatWantToBeHuge) {
       expect_service();
     }
   }
+}
+
+// f0(x) = -x, and each of f1, f2... calls the one before ten times.
+enum class Calls { kByName, kPartitioned, kWithOtherAttributes };
+std::string function_bomb(int depth, Calls calls) {
+  tensorflow::GraphDef graph;
+  const auto set_float = [](tensorflow::NodeDef& node, const char* attr) {
+    (*node.mutable_attr())[attr].set_type(tensorflow::DT_FLOAT);
+  };
+  for (int k = 0; k <= depth; ++k) {
+    tensorflow::FunctionDef& function = *graph.mutable_library()->add_function();
+    tensorflow::OpDef& signature = *function.mutable_signature();
+    signature.set_name(str_cat("f", k));
+    signature.add_input_arg()->set_name("x");
+    signature.mutable_input_arg(0)->set_type(tensorflow::DT_FLOAT);
+    signature.add_output_arg()->set_name("y");
+    signature.mutable_output_arg(0)->set_type(tensorflow::DT_FLOAT);
+    const auto attribute = [](int i) { return str_cat("a", i); };
+    for (int i = 0; calls == Calls::kWithOtherAttributes && i < depth; ++i) {
+      auto& attr = *signature.add_attr();
+      attr.set_name(attribute(i));
+      attr.set_type("int");
+    }
+    if (k == 0) {
+      tensorflow::NodeDef& node = *function.add_node_def();
+      node.set_name("neg");
+      node.set_op("Neg");
+      node.add_input("x");
+      set_float(node, "T");
+      (*function.mutable_ret())["y"] = "neg:y:0";
+      continue;
+    }
+    std::string last = "x";
+    for (int call = 0; call < 10; ++call) {
+      tensorflow::NodeDef& node = *function.add_node_def();
+      node.set_name(str_cat("call", call));
+      node.add_input(last);
+      auto& attrs = *node.mutable_attr();
+      if (calls == Calls::kPartitioned) {
+        node.set_op("PartitionedCall");
+        for (const char* types : {"Tin", "Tout"}) attrs[types].mutable_list()->add_type(tensorflow::DT_FLOAT);
+        attrs["f"].mutable_func()->set_name(str_cat("f", k - 1));
+        last = str_cat("call", call, ":output:0");
+        continue;
+      }
+      node.set_op(str_cat("f", k - 1));
+      last = str_cat("call", call, ":y:0");
+      // The attributes move on by one place, so that each way through the calls is another form of the function.
+      for (int i = 0; calls == Calls::kWithOtherAttributes && i < depth; ++i) {
+        if (i + 1 < depth) {
+          attrs[attribute(i)].set_placeholder(attribute(i + 1));
+        } else {
+          attrs[attribute(i)].set_i(call);
+        }
+      }
+    }
+    (*function.mutable_ret())["y"] = last;
+  }
+  add_constant(graph, "x", {});
+  tensorflow::NodeDef& bomb = *graph.add_node();
+  bomb.set_name("bomb");
+  bomb.set_op(str_cat("f", depth));
+  bomb.add_input("x");
+  for (int i = 0; calls == Calls::kWithOtherAttributes && i < depth; ++i) {
+    (*bomb.mutable_attr())[str_cat("a", i)].set_i(0);
+  }
+  return graph.SerializeAsString();
+}
+
+// Seconds of processor time that a process has used.
+double processor_seconds(pid_t process) {
+  std::ifstream in(str_cat("/proc/", process, "/stat"));
+  std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  std::istringstream fields(text.substr(text.rfind(')') + 1));
+  std::string skipped;
+  for (int i = 3; i < 14; ++i) fields >> skipped;
+  double user = 0, system = 0;
+  fields >> user >> system;
+  return (user + system) / static_cast<double>(sysconf(_SC_CLK_TCK));
+}
+
+TEST_F(ClusterAbuseTest, FunctionsThatExplode) {
+  const pid_t server = cluster_.child("worker", 0).id();
+  // Waits until the server computes nothing any more; the seconds that took.
+  const auto wait_idle = [server] {
+    const auto begin = std::chrono::steady_clock::now();
+    const auto seconds = [begin] {
+      return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    };
+    for (double used = processor_seconds(server); seconds() < 60; used = processor_seconds(server)) {
+      std::this_thread::sleep_for(200ms);
+      if (processor_seconds(server) - used < 0.05) break;
+    }
+    return seconds();
+  };
+  for (const Calls calls : {Calls::kByName, Calls::kPartitioned, Calls::kWithOtherAttributes}) {
+    SCOPED_TRACE(static_cast<int>(calls));
+    const std::string bomb = function_bomb(12, calls);
+    // More than there would be threads if each held one.
+    std::vector<std::string> sessions(6);
+    std::vector<std::future<Answer>> steps;
+    for (std::string& session : sessions) {
+      ASSERT_TRUE(create_session(bomb, &session).ok());
+      RunStepRequest step;
+      step.session_handle = session;
+      step.fetches = {"bomb:0"};
+      steps.push_back(std::async(std::launch::async, [this, message = encode(step).value_or_throw()] {
+        return call(methods::kRunStep, message, 1s);
+      }));
+    }
+    expect_service();
+    for (auto& step : steps) {
+      const Status status = step.get().status;
+      EXPECT_TRUE(status.code() == Code::kDeadlineExceeded || status.code() == Code::kResourceExhausted)
+          << status.to_string();
+    }
+    const double busy = wait_idle();
+    std::printf("busy for %.1f s after the clients gave up, %ld MiB\n", busy,
+                static_cast<long>(resident_bytes() / kMiB));
+    EXPECT_LT(busy, 10) << "what nobody waits for is no longer compiled";
+    for (const std::string& session : sessions) {
+      EXPECT_TRUE(call(methods::kCloseSession, encode(CloseSessionRequest{session}).value_or_throw()).status.ok());
+    }
+  }
+}
+
+TEST_F(ClusterAbuseTest, StopsWhileItCompiles) {
+  std::string session;
+  ASSERT_TRUE(create_session(function_bomb(12, Calls::kWithOtherAttributes), &session).ok());
+  RunStepRequest step;
+  step.session_handle = session;
+  step.fetches = {"bomb:0"};
+  auto answer = std::async(
+      std::launch::async, [this, message = encode(step).value_or_throw()] { return call(methods::kRunStep, message); });
+  ChildProcess& server = cluster_.child("worker", 0);
+  const double before = processor_seconds(server.id());
+  while (processor_seconds(server.id()) < before + 0.5) std::this_thread::sleep_for(10ms);
+  const auto begin = std::chrono::steady_clock::now();
+  server.send(SIGTERM);
+  EXPECT_EQ(server.wait(), 0) << server.output();
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 5s);
+  EXPECT_FALSE(answer.get().status.ok());
+  cluster_.start("worker", 0);
 }
 
 TEST_F(ClusterAbuseTest, FilesThatAreNoneOrHuge) {

@@ -1,11 +1,13 @@
 #include "tutti/distributed/server.h"
 
 #include <atomic>
+#include <thread>
 #include <utility>
 
 #include "tutti/core/mutex.h"
 #include "tutti/core/strings.h"
 #include "tutti/core/thread_pool.h"
+#include "tutti/core/thread_setup.h"
 #include "tutti/distributed/data_directories.h"
 #include "tutti/distributed/hello.h"
 #include "tutti/distributed/internal/address.h"
@@ -26,6 +28,9 @@ namespace {
 
 // What TensorFlow says of a CPU; nothing is limited by it.
 constexpr std::int64_t kCpuMemoryLimit = std::int64_t{256} << 20;
+
+// What can be cancelled has ended long before, and calls that are being answered have a second.
+constexpr std::chrono::seconds kStopPatience{2};
 
 // Which task of the cluster a server is, as far as it may be left open.
 Status choose_task(ServerOptions& options) {
@@ -118,24 +123,50 @@ class Server::Impl : public std::enable_shared_from_this<Impl> {
 
   void join() {
     MutexLock lock(mu_);
-    while (!ended_) all_ended_.wait(mu_);
+    while (!ended_ && !abandoned_) all_ended_.wait(mu_);
   }
 
-  void stop() {
+  // On a thread of its own, which can be left behind: a disk that hangs gives no thread back.
+  bool stop() {
+    const auto limit = std::chrono::steady_clock::now() + kStopPatience;
     {
       MutexLock lock(mu_);
       if (std::exchange(stopping_, true)) {
-        while (!ended_) all_ended_.wait(mu_);
-        return;
+        while (!ended_ && !abandoned_) all_ended_.wait(mu_);
+        return ended_;
       }
     }
-    stop_parts();
-    MutexLock lock(mu_);
-    ended_ = true;
-    all_ended_.notify_all();
+    std::thread stopper([this] {
+      begin_thread("tutti_stop");
+      stop_parts();
+      std::shared_ptr<Impl> last;  // given up after the lock
+      MutexLock lock(mu_);
+      ended_ = true;
+      last.swap(abandoned_self_);
+      all_ended_.notify_all();
+    });
+    if (wait_ended(limit)) {
+      stopper.join();
+      return true;
+    }
+    stopper.detach();
+    line_log().warning(str_cat("stopped, but something has not ended within ", kStopPatience.count(),
+                               " s: a file or a kernel that cannot be cancelled; it is abandoned"));
+    return false;
   }
 
  private:
+  // False, after `limit`: what still runs keeps this object alive, until it ends or the process does.
+  bool wait_ended(std::chrono::steady_clock::time_point limit) {
+    MutexLock lock(mu_);
+    while (!ended_ && std::chrono::steady_clock::now() < limit) all_ended_.wait_until(mu_, limit);
+    if (ended_) return true;
+    abandoned_ = true;
+    abandoned_self_ = shared_from_this();
+    all_ended_.notify_all();
+    return false;
+  }
+
   // First what runs, so that callers hear why; then the ways out and in.
   void stop_parts() {
     const Status cause = unavailable(task_, " is stopping");
@@ -227,7 +258,7 @@ class Server::Impl : public std::enable_shared_from_this<Impl> {
 
   // Compiling a graph may take seconds, in which the transports' threads must answer heartbeats.
   std::function<void(std::function<void()>)> computing() {
-    return [this](std::function<void()> work) { runtime_->blocking().run(std::move(work)); };
+    return [this](std::function<void()> work) { runtime_->compiling().run(std::move(work)); };
   }
 
   WorkerOptions worker_options() {
@@ -307,6 +338,8 @@ class Server::Impl : public std::enable_shared_from_this<Impl> {
   CondVar all_ended_;
   bool stopping_ TUTTI_GUARDED_BY(mu_) = false;
   bool ended_ TUTTI_GUARDED_BY(mu_) = false;
+  bool abandoned_ TUTTI_GUARDED_BY(mu_) = false;                // stop() has not waited for the end
+  std::shared_ptr<Impl> abandoned_self_ TUTTI_GUARDED_BY(mu_);  // this, from then to the end
 };
 
 Server::Server(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -333,7 +366,7 @@ const std::string& Server::task() const { return impl_->task(); }
 
 void Server::join() { impl_->join(); }
 
-void Server::stop() { impl_->stop(); }
+bool Server::stop() { return impl_->stop(); }
 
 Status Server::set_addresses(const ClusterSpec& cluster) { return impl_->set_addresses(cluster); }
 

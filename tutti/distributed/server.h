@@ -84,10 +84,12 @@ class Server {
   const std::string& target() const;
   // "/job:ps/replica:0/task:0"
   const std::string& task() const;
-  // Waits until stop() was called and everything has ended.
+  // Waits until stop() was called and has ended.
   void join();
-  // Ends what runs with kUnavailable, tells peers, waits for all of its threads. Idempotent.
-  void stop();
+  // Ends what runs with kUnavailable, tells peers, waits for all of its threads. Idempotent. False when something could
+  // not be ended within two seconds, such as a read from a disk that hangs: it is abandoned, with what it uses, until
+  // it ends by itself. What `ServerOptions` points to must then outlive that, too.
+  bool stop();
   // The cluster under the addresses that its tasks got: for servers that were started on port 0 and told so by the
   // others' target(). The tasks must be the same; kFailedPrecondition once another task was called.
   Status set_addresses(const ClusterSpec& cluster);

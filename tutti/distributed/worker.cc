@@ -33,8 +33,8 @@ std::uint64_t seed_of(const WorkerOptions& options) {
   return options.devices.empty() ? 1 : options.devices.front().incarnation;
 }
 
-TaskGraphOptions options_for(const RegisterGraphRequest& request) {
-  TaskGraphOptions options{.allow_soft_placement = request.allow_soft_placement};
+TaskGraphOptions options_for(const RegisterGraphRequest& request, const Cancellation* caller) {
+  TaskGraphOptions options{.allow_soft_placement = request.allow_soft_placement, .caller = caller};
   if (!request.optimize) {
     options.passes = {.fold_constants = false,
                       .merge_common_subexpressions = false,
@@ -107,7 +107,7 @@ class Worker::Impl {
   // That a message which names our devices means us, and not who had our name before.
   Status check_incarnation(const CreateWorkerSessionRequest& request) const;
   Result<EmptyMessage> delete_session(const DeleteWorkerSessionRequest& request);
-  Result<RegisterGraphReply> register_graph(const RegisterGraphRequest& request);
+  Result<RegisterGraphReply> register_graph(const RegisterGraphRequest& request, const Cancellation* caller);
   Result<EmptyMessage> deregister_graph(const DeregisterGraphRequest& request);
   void run_graph(RunGraphRequest request, const CallOptions& options, const ReplyDone<RunGraphReply>& done);
   Result<EmptyMessage> cleanup_graph(const CleanupGraphRequest& request);
@@ -149,6 +149,7 @@ class Worker::Impl {
   Status check_key(const std::string& text);
   Status check_new_key(const std::string& text) const;
   void end_sessions(const std::vector<WorkerSessionPtr>& sessions, const Status& cause);
+  void end_session(internal::WorkerSession& session, const Status& cause);
   void clean_up(std::int64_t step_id);
   void abandon_later(const Step& step);
   void log(const std::string& line) const {
@@ -197,7 +198,7 @@ void Worker::Impl::stop(const Status& cause) {
     status = stopped_;
   }
   steps_->stop(status);
-  sessions_.remove_all();
+  for (const WorkerSessionPtr& session : sessions_.remove_all()) session->task->stop(status);
   MutexLock lock(mu_);
   while (inside_ > 0) left_.wait(mu_);
 }
@@ -205,8 +206,13 @@ void Worker::Impl::stop(const Status& cause) {
 void Worker::Impl::end_sessions(const std::vector<WorkerSessionPtr>& sessions, const Status& cause) {
   for (const WorkerSessionPtr& session : sessions) {
     log(str_cat("session ", printable(session->handle), " ends: ", cause.message()));
-    steps_->end_all_of(session.get(), cause);
+    end_session(*session, cause);
   }
+}
+
+void Worker::Impl::end_session(internal::WorkerSession& session, const Status& cause) {
+  session.task->stop(cause);
+  steps_->end_all_of(&session, cause);
 }
 
 void Worker::Impl::forget_task(const std::string& task, const Status& cause, std::uint64_t incarnation) {
@@ -246,15 +252,16 @@ Status Worker::Impl::check_incarnation(const CreateWorkerSessionRequest& request
 
 Result<EmptyMessage> Worker::Impl::delete_session(const DeleteWorkerSessionRequest& request) {
   if (WorkerSessionPtr session = sessions_.remove(request.session_handle)) {
-    steps_->end_all_of(session.get(), cancelled("session ", printable(session->handle), " was closed"));
+    end_session(*session, cancelled("session ", printable(session->handle), " was closed"));
   }
   return EmptyMessage{};
 }
 
-Result<RegisterGraphReply> Worker::Impl::register_graph(const RegisterGraphRequest& request) {
+Result<RegisterGraphReply> Worker::Impl::register_graph(const RegisterGraphRequest& request,
+                                                        const Cancellation* caller) {
   TUTTI_ASSIGN_OR_RETURN(WorkerSessionPtr session, sessions_.find(session_of(request)));
   TUTTI_ASSIGN_OR_RETURN(std::shared_ptr<const TaskGraph> graph,
-                         session->task->add_graph(request.graph_def, options_for(request)));
+                         session->task->add_graph(request.graph_def, options_for(request, caller)));
   TUTTI_ASSIGN_OR_RETURN(std::string handle, sessions_.add_graph(session, std::move(graph)));
   return RegisterGraphReply{.graph_handle = std::move(handle), .takes_ended_steps = true};
 }
@@ -428,8 +435,11 @@ void Worker::delete_worker_session(DeleteWorkerSessionRequest request, const Cal
                                    ReplyDone<EmptyMessage> done) {
   impl_->answer(done, [&] { return impl_->delete_session(request); });
 }
-void Worker::register_graph(RegisterGraphRequest request, const CallOptions&, ReplyDone<RegisterGraphReply> done) {
-  impl_->answer_later(std::move(done), [this, request = std::move(request)] { return impl_->register_graph(request); });
+void Worker::register_graph(RegisterGraphRequest request, const CallOptions& options,
+                            ReplyDone<RegisterGraphReply> done) {
+  impl_->answer_later(std::move(done), [this, request = std::move(request), caller = options.cancellation] {
+    return impl_->register_graph(request, caller);
+  });
 }
 void Worker::deregister_graph(DeregisterGraphRequest request, const CallOptions&, ReplyDone<EmptyMessage> done) {
   impl_->answer(done, [&] { return impl_->deregister_graph(request); });

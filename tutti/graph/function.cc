@@ -388,6 +388,14 @@ std::vector<std::string> FunctionLibrary::names() const {
   return names;
 }
 
+FunctionRef FunctionLibrary::called_by(const Node& node) const {
+  auto attrs = std::make_shared<AttrMap>();
+  for (const AttrDef& attr : signature(node.op_name())->attrs) {
+    if (const AttrValue* value = node.find_attr(attr.name)) attrs->emplace(attr.name, *value);
+  }
+  return FunctionRef{.name = node.op_name(), .attrs = std::move(attrs)};
+}
+
 std::shared_ptr<const OpDef> FunctionLibrary::signature(std::string_view name) const {
   auto it = functions_.find(name);
   return it == functions_.end() ? nullptr : it->second->signature;

@@ -37,6 +37,10 @@ class FunctionLibrary {
   std::vector<std::string> names() const;
   // The signature as an op, so that a node may call the function by its name. Null when there is none.
   std::shared_ptr<const OpDef> signature(std::string_view name) const;
+  // The function that a node calls by its name, with the attributes that its signature declares. Other attributes of
+  // the node are notes about the call: with them every call would be of a function of its own.
+  // REQUIRES: contains(node.op_name()).
+  FunctionRef called_by(const Node& node) const;
   // Serialised FunctionDef; REQUIRES: contains(name).
   const std::string& serialized(std::string_view name) const;
   // A fresh body with the function's attribute placeholders replaced by `attrs`. The body's graph shares

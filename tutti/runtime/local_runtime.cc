@@ -7,8 +7,10 @@
 namespace tutti {
 namespace {
 
-// Enough that a save, a restore and a slow network disk do not queue up behind each other.
-constexpr int kBlockingThreads = 4;
+// Threads that wait cost their stacks only. So many files on a network disk that hangs, or so many graphs that take
+// for ever to compile, leave room for others.
+constexpr int kMaxFileThreads = 32;
+constexpr int kMaxCompileThreads = 32;
 
 int threads_or_cores(int threads) {
   if (threads > 0) return threads;
@@ -17,12 +19,6 @@ int threads_or_cores(int threads) {
 
 }  // namespace
 
-void LocalRuntime::BlockingThreads::run(std::function<void()> work) {
-  MutexLock lock(mu_);
-  if (!threads_) threads_ = std::make_unique<ThreadPool>("tutti_files", kBlockingThreads);
-  threads_->schedule(std::move(work));
-}
-
 LocalRuntime::LocalRuntime(const RuntimeOptions& options)
     : devices_{DeviceName{.job = options.job, .replica = 0, .task = options.task, .type = "CPU", .id = 0}},
       task_name_(DeviceName{.job = options.job, .replica = 0, .task = options.task}.to_string()),
@@ -30,6 +26,8 @@ LocalRuntime::LocalRuntime(const RuntimeOptions& options)
       own_clock_(options.clock ? nullptr : make_system_clock()),
       clock_(options.clock ? *options.clock : *own_clock_),
       team_(threads_or_cores(options.intra_op_threads), options.loop_cut),
-      pool_("tutti_step", threads_or_cores(options.inter_op_threads), ThreadWork::kComputes) {}
+      pool_("tutti_step", threads_or_cores(options.inter_op_threads), ThreadWork::kComputes),
+      file_threads_("tutti_files", kMaxFileThreads),
+      compile_threads_("tutti_compile", kMaxCompileThreads) {}
 
 }  // namespace tutti

@@ -13,6 +13,7 @@
 #include "tutti/core/thread_pool.h"
 #include "tutti/kernels/services.h"
 #include "tutti/runtime/resource_store.h"
+#include "tutti/runtime/threads_on_demand.h"
 
 namespace tutti {
 
@@ -42,7 +43,11 @@ class LocalRuntime {
   LocalResourceStore& resources() { return resources_; }
   Clock& clock() { return clock_; }
   FileSystem& files() { return files_; }
-  BlockingRunner& blocking() { return blocking_; }
+  // For work on files.
+  BlockingRunner& blocking() { return file_threads_; }
+  // For compiling graphs. Threads of their own, so that neither a disk that hangs nor a graph that takes long keeps
+  // the other kind of work from its turn.
+  BlockingRunner& compiling() { return compile_threads_; }
   // How many threads of callers run steps of this task now. Outlives the runtime while such a thread has it.
   const std::shared_ptr<std::atomic<int>>& callers_in_steps() const { return callers_in_steps_; }
 
@@ -50,16 +55,6 @@ class LocalRuntime {
   void reset(const std::vector<std::string>& containers = {}) { resources_.reset(containers); }
 
  private:
-  // Has no threads before its first work: most programs touch no file.
-  class BlockingThreads : public BlockingRunner {
-   public:
-    void run(std::function<void()> work) override;
-
-   private:
-    Mutex mu_;
-    std::unique_ptr<ThreadPool> threads_ TUTTI_GUARDED_BY(mu_);
-  };
-
   const std::shared_ptr<std::atomic<int>> callers_in_steps_ = std::make_shared<std::atomic<int>>(0);
   const std::vector<DeviceName> devices_;
   const std::string task_name_;
@@ -69,7 +64,9 @@ class LocalRuntime {
   LocalResourceStore resources_;
   Team team_;
   ThreadPool pool_;
-  BlockingThreads blocking_;  // last: its threads end first, and give what they have done to the pool
+  // Last: their threads end first, and give what they have done to the pool.
+  ThreadsOnDemand file_threads_;
+  ThreadsOnDemand compile_threads_;
 };
 
 }  // namespace tutti

@@ -2,6 +2,7 @@
 
 #include "tutti/core/device_name.h"
 #include "tutti/graph/graph_def.h"
+#include "tutti/kernels/guard.h"
 #include "tutti/runtime/held_work.h"
 #include "tutti/runtime/internal/arena_pool.h"
 #include "tutti/runtime/internal/local_step.h"
@@ -111,7 +112,7 @@ class LocalTaskSession : public TaskSession {
 
   Result<std::shared_ptr<const TaskGraph>> add_graph(std::string_view graph_def,
                                                      const TaskGraphOptions& options) override {
-    Result<std::shared_ptr<const Executable>> executable = compile(graph_def, options);
+    Result<std::shared_ptr<const Executable>> executable = guarded([&] { return compile(graph_def, options); });
     if (!executable.ok()) return executable.status().with_context(session_->runtime.task_name());
     return std::shared_ptr<const TaskGraph>(std::make_shared<CompiledGraph>(session_, *std::move(executable)));
   }
@@ -140,6 +141,8 @@ class LocalTaskSession : public TaskSession {
       });
     }
   }
+
+  void stop(const Status& cause) override { session_->compiler.stop(cause); }
 
   void resume(const std::function<void()>& deliver) override {
     CallerInSteps caller(session_->runtime.callers_in_steps());
@@ -170,7 +173,7 @@ class LocalTaskSession : public TaskSession {
     body.targets = last_nodes(*body.graph);
     compiler.forget_failures();
     compiler.set_allow_soft_placement(options.allow_soft_placement);
-    return compiler.compile_body(std::move(body), options.passes);
+    return compiler.compile_body(std::move(body), options.passes, options.caller);
   }
 
   const std::shared_ptr<SessionState> session_;

@@ -47,6 +47,8 @@ struct TaskGraphOptions {
   PassOptions passes;
   // In bodies of functions, which are placed here, as the master places everything else.
   bool allow_soft_placement = false;
+  // Compiling ends early, with its cause, when this is cancelled; null: never. Outlives the call.
+  const Cancellation* caller = nullptr;
 };
 
 // Thread-safe.
@@ -59,6 +61,8 @@ class TaskSession {
   // graphs: an equal one may come again. So are stateful kernels, by node name. Errors name task and node.
   virtual Result<std::shared_ptr<const TaskGraph>> add_graph(std::string_view graph_def,
                                                              const TaskGraphOptions& options) = 0;
+  // Nobody wants the session any more: graphs that are being compiled fail with `cause`, soon. Steps go on.
+  virtual void stop(const Status& /*cause*/) {}
   // Runs all of it, starting on the calling thread, or on the runtime's when another caller's runs a step already.
   // `done` runs exactly once; the session may be destroyed in it. Errors name the node, first as `MatMul
   // "dense/product": ` and last as TensorFlow's clients look for it:

@@ -46,20 +46,36 @@ std::vector<std::string> CompiledStep::tasks() const {
   return tasks;
 }
 
-void CompiledStep::when_registered(std::function<void(Status)> ready) {
+void CompiledStep::when_registered(const void* waiter, std::function<void(Status)> ready) {
   if (!ready_.load(std::memory_order_acquire)) {
     MutexLock lock(mu_);
     if (state_ == State::kRegistering) {
-      waiting_.push_back(std::move(ready));
+      waiting_.emplace_back(waiter, std::move(ready));
       return;
     }
     if (state_ == State::kIdle) {
       state_ = State::kRegistering;
-      waiting_.push_back(std::exchange(ready, nullptr));
+      registration_ = std::make_shared<Cancellation>(cancellation_);
+      waiting_.emplace_back(waiter, std::exchange(ready, nullptr));
     }
   }
   if (ready != nullptr) return ready({});
   register_parts();
+}
+
+void CompiledStep::stop_waiting(const void* waiter, const Status& cause) {
+  std::function<void(Status)> dropped;  // after the lock: it may own the waiter
+  std::shared_ptr<Cancellation> registration;
+  {
+    MutexLock lock(mu_);
+    const auto it = std::find_if(waiting_.begin(), waiting_.end(),
+                                 [waiter](const auto& waiting) { return waiting.first == waiter; });
+    if (it == waiting_.end()) return;
+    dropped = std::move(it->second);
+    waiting_.erase(it);
+    if (waiting_.empty()) registration = registration_;
+  }
+  if (registration != nullptr) registration->cancel(cause);
 }
 
 void CompiledStep::register_parts() {
@@ -83,9 +99,16 @@ void CompiledStep::register_part(std::size_t index, std::function<void(Status)> 
                                .graph_def = graph_defs_[index],
                                .optimize = optimize_,
                                .allow_soft_placement = allow_soft_placement_};
+  std::shared_ptr<Cancellation> registration;
+  {
+    MutexLock lock(mu_);
+    registration = registration_;
+  }
+  Cancellation* const cancellation = registration.get();
   part.worker->register_graph(
-      std::move(request), {.cancellation = &cancellation_},
-      [self = shared_from_this(), index, answered = std::move(answered)](Result<RegisterGraphReply> reply) {
+      std::move(request), {.cancellation = cancellation},
+      [self = shared_from_this(), index, registration = std::move(registration),
+       answered = std::move(answered)](Result<RegisterGraphReply> reply) {
         CompiledPart& part = self->parts_[index];
         if (!reply.ok()) return answered(from_task(part.task, reply.status()));
         if (reply->graph_handle.empty()) {
@@ -112,14 +135,25 @@ void CompiledStep::deregister() {
 void CompiledStep::end_registration(const Status& status) {
   // What ended it, rather than how the calls took it.
   const Status result = status.ok() || !cancellation_.cancelled() ? status : cancellation_.status();
-  std::vector<std::function<void(Status)>> waiting;
+  std::vector<std::pair<const void*, std::function<void(Status)>>> waiting;
+  bool again = false;
   {
     MutexLock lock(mu_);
-    state_ = result.ok() ? State::kReady : State::kIdle;
-    ready_.store(result.ok(), std::memory_order_release);
-    waiting.swap(waiting_);
+    again = begin_anew(result);
+    if (!again) {
+      state_ = result.ok() ? State::kReady : State::kIdle;
+      ready_.store(result.ok(), std::memory_order_release);
+      waiting.swap(waiting_);
+    }
   }
-  for (auto& ready : waiting) ready(result);
+  if (again) return register_parts();
+  for (auto& [waiter, ready] : waiting) ready(result);
+}
+
+bool CompiledStep::begin_anew(const Status& status) {
+  if (status.ok() || waiting_.empty() || cancellation_.cancelled() || !registration_->cancelled()) return false;
+  registration_ = std::make_shared<Cancellation>(cancellation_);
+  return true;
 }
 
 }  // namespace tutti::internal

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tutti/core/cancellation.h"
@@ -50,8 +51,12 @@ class CompiledStep : public std::enable_shared_from_this<CompiledStep> {
   std::size_t num_fetches() const { return needs_.size(); }
   bool uses(const std::string& task) const;
 
-  // `ready` runs once, at once when all parts are registered; with an error when a part was refused.
-  void when_registered(std::function<void(Status)> ready);
+  // `ready` runs once, at once when all parts are registered; with an error when a part was refused. `waiter` names who
+  // waits.
+  void when_registered(const void* waiter, std::function<void(Status)> ready);
+  // `waiter` no longer waits, and is not called any more unless that has begun. When nobody else waits, what is being
+  // registered ends with `cause`; a later step registers it anew.
+  void stop_waiting(const void* waiter, const Status& cause);
   // Ends what is being registered with `cause`; whoever asks later gets it too.
   void cancel(Status cause) { cancellation_.cancel(std::move(cause)); }
 
@@ -67,6 +72,8 @@ class CompiledStep : public std::enable_shared_from_this<CompiledStep> {
   void register_parts();
   void register_part(std::size_t index, std::function<void(Status)> answered);
   void end_registration(const Status& status);
+  // Whether one that was given up goes on for those who came to wait meanwhile.
+  bool begin_anew(const Status& status) TUTTI_REQUIRES(mu_);
 
   const std::string session_;
   const bool optimize_;
@@ -83,7 +90,9 @@ class CompiledStep : public std::enable_shared_from_this<CompiledStep> {
 
   Mutex mu_;
   State state_ TUTTI_GUARDED_BY(mu_) = State::kIdle;
-  std::vector<std::function<void(Status)>> waiting_ TUTTI_GUARDED_BY(mu_);
+  std::vector<std::pair<const void*, std::function<void(Status)>>> waiting_ TUTTI_GUARDED_BY(mu_);  // with their names
+  // Of the registration that runs, or ran last.
+  std::shared_ptr<Cancellation> registration_ TUTTI_GUARDED_BY(mu_);
 };
 
 }  // namespace tutti::internal

@@ -89,7 +89,7 @@ void MasterStep::run(std::vector<Tensor> feeds, Done done) {
     state_ = early.ok() ? State::kWaiting : State::kEnded;
   }
   if (!early.ok()) return end(std::move(early), {}, {});
-  setup_.compiled->when_registered([self](const Status& registered) { self->launch(registered); });
+  setup_.compiled->when_registered(this, [self](const Status& registered) { self->launch(registered); });
 }
 
 void MasterStep::launch(const Status& registered) {
@@ -146,6 +146,9 @@ void MasterStep::cancel(Status cause) {
     parts = parts_;
   }
   if (parts != nullptr) return parts->cancel(std::move(cause));
+  // After a deadline registering goes on: the client asks again, and would never get through if each attempt began
+  // anew.
+  if (cause.code() != Code::kDeadlineExceeded) setup_.compiled->stop_waiting(this, cause);
   end(std::move(cause), {}, {});
 }
 

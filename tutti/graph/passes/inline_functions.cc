@@ -13,8 +13,12 @@
 namespace tutti {
 namespace {
 
-// Functions that call others twice each grow without bound otherwise; the rest stay calls.
-constexpr int kMaxInlinedNodes = 50'000;
+// Functions that call others twice each grow without bound otherwise; the rest stay calls. What is gained by putting a
+// body in the place of its call is lost again when a few functions are copied thousands of times, so the limit also
+// grows with the nodes that were written.
+constexpr std::size_t kMaxInlinedNodes = 50'000;
+constexpr std::size_t kFreeInlinedNodes = 5'000;
+constexpr std::size_t kMaxCopies = 20;
 constexpr std::size_t kMaxDepth = 64;
 
 bool has_loop_edges(const Graph& graph) {
@@ -24,9 +28,8 @@ bool has_loop_edges(const Graph& graph) {
 
 // The function that a node calls and does nothing but call.
 std::optional<FunctionRef> called_function(const Node& node) {
-  if (node.graph().library().contains(node.op_name())) {
-    return FunctionRef{node.op_name(), std::make_shared<AttrMap>(node.attrs())};
-  }
+  const FunctionLibrary& library = node.graph().library();
+  if (library.contains(node.op_name())) return library.called_by(node);
   if (node.op_name() != "PartitionedCall" && node.op_name() != "StatefulPartitionedCall") return std::nullopt;
   const AttrValue* attr = node.find_attr("f");
   const FunctionRef* function = attr == nullptr ? nullptr : attr->get<FunctionRef>();
@@ -51,6 +54,7 @@ class Inliner {
       if (called_function(*node)) calls_.push_back({node, {}});
     }
     if (calls_.empty()) return {};
+    written_nodes_ = graph_.nodes().size();
     if (Result<std::vector<Node*>> order = graph_.topological_order(); !order.ok()) return order.status();
     find_waited_for();
     while (!calls_.empty()) {
@@ -65,6 +69,10 @@ class Inliner {
   }
 
  private:
+  std::size_t max_inlined_nodes() const {
+    return std::min(kMaxInlinedNodes, kFreeInlinedNodes + kMaxCopies * written_nodes_);
+  }
+
   // Calls that control edges or the body's targets name.
   void find_waited_for() {
     for (Node* node : graph_.nodes()) waited_for_.insert(node->control_inputs().begin(), node->control_inputs().end());
@@ -73,11 +81,12 @@ class Inliner {
 
   Status inline_call(const Call& call) {
     const FunctionRef function = *called_function(*call.node);
-    if (call.within.size() >= kMaxDepth || inlined_nodes_ >= kMaxInlinedNodes) return {};
+    if (call.within.size() >= kMaxDepth || inlined_nodes_ >= max_inlined_nodes()) return {};
     if (std::find(call.within.begin(), call.within.end(), function.name) != call.within.end()) return {};
     Result<FunctionBody> callee = graph_.library().instantiate(function, graph_.shared_ops(), graph_.shared_library());
     if (!callee.ok()) return callee.status().with_context(call.node->describe());
     if (has_loop_edges(*callee->graph)) return {};
+    if (inlined_.insert(function.name).second) written_nodes_ += callee->graph->nodes().size();
     if (callee->args.size() != call.node->inputs().size() ||
         static_cast<int>(callee->retvals.size()) != call.node->num_outputs()) {
       return invalid_argument(call.node->describe(), ": function \"", printable(function.name), "\" takes ",
@@ -313,7 +322,9 @@ class Inliner {
   };
   std::unordered_map<const Node*, Ends> ends_;  // of replaced calls; null where there is no such node
   std::vector<Node*> replaced_;
-  int inlined_nodes_ = 0;
+  std::size_t inlined_nodes_ = 0;
+  std::size_t written_nodes_ = 0;            // of the body and of each function in it, once
+  std::unordered_set<std::string> inlined_;  // functions that were put in the place of a call
 };
 
 }  // namespace

@@ -10,6 +10,13 @@
 namespace tutti::internal {
 namespace {
 
+// A function is compiled once for each set of attributes that it is called with. Programs have hundreds of those; one
+// whose functions call each other many times, always with other attributes, has as many as it likes.
+constexpr std::size_t kMaxFunctions = 10'000;
+// Nodes of all of a session's functions together, after functions that they call were put in their place: some seconds
+// of compiling, and 1 GB.
+constexpr std::size_t kMaxFunctionNodes = 200'000;
+
 bool is_boundary(const Node& node) { return node.op_name() == "_Arg" || node.op_name() == "_Retval"; }
 
 // What a kernel is made of. Attributes that begin with '_' are notes about the graph (where a node goes, what it is
@@ -83,7 +90,7 @@ class SessionCompiler::Kernels : public KernelSource {
   // A node whose op is a function of the library: as if it were a PartitionedCall of it.
   Result<std::unique_ptr<Kernel>> make_call_by_name(const Node& node, const KernelInit& init) {
     AttrMap attrs = node.attrs();
-    attrs["f"] = FunctionRef{.name = node.op_name(), .attrs = std::make_shared<AttrMap>(node.attrs())};
+    attrs["f"] = compiler_.graph_.library().called_by(node);
     return call_kernel()({.node = init.node,
                           .op = init.op,
                           .attrs = attrs,
@@ -111,14 +118,27 @@ Services SessionCompiler::services() {
           .task = options_.runtime->task_name()};
 }
 
-Result<std::shared_ptr<const Executable>> SessionCompiler::compile_body(FunctionBody body, const PassOptions& passes) {
+Result<std::shared_ptr<const Executable>> SessionCompiler::compile_body(FunctionBody body, const PassOptions& passes,
+                                                                        const Cancellation* caller) {
   std::lock_guard lock(mu_);
-  return compile_in("", std::move(body), passes);
+  caller_ = caller;
+  Result<std::shared_ptr<const Executable>> executable =
+      guarded([&] { return compile_in("", std::move(body), passes); });
+  caller_ = nullptr;
+  return executable;
+}
+
+Status SessionCompiler::check_wanted() const {
+  if (stopped_.cancelled()) return stopped_.status();
+  return caller_ == nullptr || !caller_->cancelled() ? Status() : caller_->status();
 }
 
 Result<std::shared_ptr<const Executable>> SessionCompiler::compile_in(const std::string& scope, FunctionBody body,
                                                                       const PassOptions& passes) {
+  TUTTI_RETURN_IF_ERROR(check_wanted());
   TUTTI_RETURN_IF_ERROR(run_passes(body, passes, *this));
+  TUTTI_RETURN_IF_ERROR(check_wanted());
+  if (!scope.empty()) function_nodes_ += body.graph->nodes().size();
   PlacementOptions placement;
   placement.devices = options_.runtime->devices();
   placement.allow_soft_placement = allow_soft_placement_;
@@ -143,8 +163,17 @@ Result<std::vector<Tensor>> SessionCompiler::evaluate(const Node& node, const st
   return evaluate_op(*options_.ops, node.op_name(), node.attrs(), inputs);
 }
 
+Status SessionCompiler::check_room(const FunctionRef& function) const {
+  MutexLock lock(functions_mu_);
+  if (functions_.size() < kMaxFunctions && function_nodes_ < kMaxFunctionNodes) return {};
+  return resource_exhausted("function \"", printable(function.name), "\": the session has compiled ", functions_.size(),
+                            " functions, one for each set of attributes, of ", function_nodes_,
+                            " nodes together; it may have ", kMaxFunctions, " and ", kMaxFunctionNodes);
+}
+
 Result<FunctionRunner::Handle> SessionCompiler::instantiate(const FunctionRef& function) {
   std::lock_guard lock(mu_);
+  TUTTI_RETURN_IF_ERROR(check_wanted());
   auto [begin, end] = handles_.equal_range(function.name);
   for (auto it = begin; it != end; ++it) {
     if (!(it->second.function == function)) continue;
@@ -154,6 +183,7 @@ Result<FunctionRunner::Handle> SessionCompiler::instantiate(const FunctionRef& f
     return it->second.handle;
   }
 
+  TUTTI_RETURN_IF_ERROR(check_room(function));
   TUTTI_ASSIGN_OR_RETURN(FunctionBody body,
                          graph_.library().instantiate(function, graph_.shared_ops(), graph_.shared_library()));
   Handle handle = 0;
@@ -165,7 +195,7 @@ Result<FunctionRunner::Handle> SessionCompiler::instantiate(const FunctionRef& f
   // Before compiling, so that a recursive function finds itself.
   handles_.emplace(function.name, Instance{function, handle});
   Result<std::shared_ptr<const Executable>> executable =
-      compile_in(str_cat(function.name, "#", handle), std::move(body), options_.passes);
+      guarded([&] { return compile_in(str_cat(function.name, "#", handle), std::move(body), options_.passes); });
   MutexLock functions_lock(functions_mu_);
   if (!executable.ok()) {
     return functions_[handle].failure =

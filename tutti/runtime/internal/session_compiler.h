@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "tutti/core/cancellation.h"
 #include "tutti/graph/passes/passes.h"
 #include "tutti/ops/op_table.h"
 #include "tutti/runtime/executor.h"
@@ -40,7 +41,11 @@ class SessionCompiler : public FunctionRunner, private ConstantEvaluator {
   // Of what is compiled from now on, functions included.
   void set_allow_soft_placement(bool allow);
 
-  Result<std::shared_ptr<const Executable>> compile_body(FunctionBody body, const PassOptions& passes);
+  // Ends early, with its cause, when `caller` is cancelled; null: never.
+  Result<std::shared_ptr<const Executable>> compile_body(FunctionBody body, const PassOptions& passes,
+                                                         const Cancellation* caller = nullptr);
+  // Nobody wants the session any more: what is being compiled, and all later attempts, fail with `cause`.
+  void stop(Status cause) { stopped_.cancel(std::move(cause)); }
 
   // FunctionRunner
   Result<Handle> instantiate(const FunctionRef& function) override;
@@ -76,14 +81,20 @@ class SessionCompiler : public FunctionRunner, private ConstantEvaluator {
   Result<std::shared_ptr<const Executable>> compile_in(const std::string& scope, FunctionBody body,
                                                        const PassOptions& passes);
   Result<std::shared_ptr<const Executable>> executable_of(Handle handle) const;
+  // Whether somebody still waits for what is being compiled. REQUIRES: mu_ is held.
+  Status check_wanted() const;
+  Status check_room(const FunctionRef& function) const;
 
   Graph& graph_;
   const Options options_;
+  Cancellation stopped_;
   std::recursive_mutex mu_;
   // Guarded by mu_.
   bool allow_soft_placement_;
+  const Cancellation* caller_ = nullptr;  // of the call that compiles now; null: it cannot be cancelled
   std::map<KernelKey, StatefulKernel> stateful_kernels_;
   std::multimap<std::string, Instance> handles_;  // by function name
+  std::size_t function_nodes_ = 0;                // of all compiled functions
 
   mutable Mutex functions_mu_;
   std::vector<Function> functions_ TUTTI_GUARDED_BY(functions_mu_);  // by handle
