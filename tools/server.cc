@@ -43,6 +43,7 @@ struct ServerFlags {
   std::string token_file;
   bool insecure = false;
   bool no_shared_memory = false;
+  std::size_t memory_limit_bytes = 0;
   int idle_limit_seconds = 3600;
   double lease_seconds = 0;
   int handshake_seconds = 10;
@@ -59,6 +60,9 @@ void add_limit_flags(CLI::App& command, ServerFlags& flags) {
         "Of one message: 1000000, 512MB; a request over gRPC never has more than 2GB");
   bytes("--max-connection-bytes", limits.connection_bytes, "Of one connection's requests that are not yet answered");
   bytes("--max-step-bytes", limits.step_bytes, "Of one step's values that were sent and not yet received");
+  bytes("--memory-limit", flags.memory_limit_bytes,
+        "Of all that this process holds, 8GB: graphs that want more fail; when not given, 80 % of what the machine or "
+        "the control group has");
   command.add_option("--max-calls", limits.calls_per_connection, "Calls of one connection at a time")
       ->check(CLI::Range(1, 1'000'000));
   command
@@ -175,6 +179,7 @@ ServerOptions server_options(const ServerFlags& flags) {
   options.lease = flags.lease_seconds > 0
                       ? std::chrono::milliseconds(static_cast<std::int64_t>(1000 * flags.lease_seconds))
                       : lease_from_env().value_or_throw();
+  options.runtime.memory_limit_bytes = flags.memory_limit_bytes;
   options.limits = flags.limits;
   options.limits.handshake = std::chrono::seconds(flags.handshake_seconds);
   options.shared_memory = !flags.no_shared_memory;

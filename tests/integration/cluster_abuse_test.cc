@@ -319,8 +319,9 @@ TEST(ClusterLimits, AHostThatCallsTooOften) {
 }
 
 TEST(ClusterLimits, FlagsThatMakeNoSense) {
-  for (const char* flag : {"--max-calls=0", "--max-message-bytes=0", "--max-step-bytes=-1", "--max-connection-bytes=x",
-                           "--max-calls-per-second=-1", "--max-sessions=-1", "--handshake-limit=0"}) {
+  for (const char* flag :
+       {"--max-calls=0", "--max-message-bytes=0", "--max-step-bytes=-1", "--max-connection-bytes=x",
+        "--max-calls-per-second=-1", "--max-sessions=-1", "--handshake-limit=0", "--memory-limit=0"}) {
     ChildProcess server(server_command({"--cluster", R"({"local": ["127.0.0.1:0"]})", flag}), {"TF_CONFIG"});
     EXPECT_NE(server.wait(), 0) << flag;
     EXPECT_NE(server.output().find(std::string(flag).substr(0, std::string(flag).find('='))), std::string::npos)
@@ -577,6 +578,132 @@ TEST_F(ClusterAbuseTest, FilesThatAreNoneOrHuge) {
       EXPECT_EQ(session->try_run({}, {read}).status().code(), code) << path;
     }
   }
+}
+
+// What a process has held at most, as the system counts it.
+std::int64_t peak_bytes(pid_t process) {
+  std::ifstream in(str_cat("/proc/", process, "/status"));
+  for (std::string line; std::getline(in, line);) {
+    if (line.starts_with("VmHWM:")) return std::stoll(line.substr(6)) * 1024;
+  }
+  return 0;
+}
+
+class SmallMemoryTest : public ClusterAbuseTest {
+ protected:
+  static constexpr std::int64_t kLimit = 600 * kMiB;
+  SmallMemoryTest() : ClusterAbuseTest({str_cat("--memory-limit=", kLimit)}) {}
+  ~SmallMemoryTest() override {
+    const std::int64_t peak = peak_bytes(cluster_.child("worker", 0).id());
+    std::printf("at most %ld MiB\n", static_cast<long>(peak / kMiB));
+    EXPECT_LT(peak, kLimit + 200 * kMiB) << "with what the limit does not see, as the program's code";
+  }
+
+  // The sizes of the attack, in a form that is folded, or one that is not.
+  Output given(Graph& graph, const Tensor& value) const {
+    const Output known = constant(graph, value);
+    if (folded_) return known;
+    return op1("PlaceholderWithDefault", {known}, {{"shape", PartialShape::unknown()}});
+  }
+  Output given(Graph& graph, const std::vector<std::int32_t>& values) const {
+    return given(graph, Tensor::vector<std::int32_t>(values));
+  }
+  Output number(Graph& graph, std::int32_t value) const { return given(graph, Tensor::scalar(value)); }
+  Output text(Graph& graph, std::size_t size) const { return given(graph, Tensor::scalar(std::string(size, 'x'))); }
+
+  void expect_refused(const std::string& what, const std::function<Output(Graph&)>& build) {
+    for (folded_ = 0; folded_ < 2; ++folded_) {
+      SCOPED_TRACE(str_cat(what, folded_ ? " folded" : ""));
+      Graph graph(builtin_ops());
+      const Output attack = build(graph);
+      const auto session = connect(cluster_.target("worker", 0), graph, within()).value_or_throw();
+      const Status status = session->try_run({}, {attack}).status();
+      EXPECT_EQ(status.code(), Code::kResourceExhausted) << status.to_string();
+      EXPECT_NE(status.message().find("--memory-limit"), std::string::npos) << status.to_string();
+      expect_service();
+    }
+  }
+
+  int folded_ = 0;
+};
+
+TEST_F(SmallMemoryTest, OneOpThatWantsTooMuch) {
+  expect_refused("Fill of strings", [&](Graph& g) { return op1("Fill", {given(g, {1'000'000}), text(g, 10'000)}); });
+  expect_refused("Tile of strings", [&](Graph& g) {
+    return op1("Tile", {op1("Reshape", {text(g, 100'000), given(g, {1})}), given(g, {1'000'000})});
+  });
+  expect_refused("LinSpace", [&](Graph& g) {
+    return op1("LinSpace", {given(g, Tensor::scalar(0.0f)), given(g, Tensor::scalar(1.0f)), number(g, 2'000'000'000)});
+  });
+  expect_refused("Multinomial", [&](Graph& g) {
+    return op1("Multinomial", {given(g, Tensor(DType::kFloat, Shape{1, 4})), number(g, 2'000'000'000)});
+  });
+  expect_refused("Bincount", [&](Graph& g) {
+    return op1("Bincount", {given(g, {1, 2, 3}), number(g, 2'000'000'000), given(g, Tensor(DType::kFloat, Shape{0}))});
+  });
+  expect_refused("ResizeArea", [&](Graph& g) {
+    return op1("ResizeArea", {given(g, Tensor(DType::kFloat, Shape{1, 1, 1, 1})), given(g, {2'147'483'647, 1})});
+  });
+  expect_refused("UnsortedSegmentMax", [&](Graph& g) {
+    return op1("UnsortedSegmentMax",
+               {given(g, Tensor(DType::kFloat, Shape{3})), given(g, {0, 1, 2}), number(g, 2'000'000'000)});
+  });
+  expect_refused("Gather of long strings", [&](Graph& g) {
+    const Output rows = op1("Reshape", {text(g, 1'000'000), given(g, {1})});
+    return op1("GatherV2", {rows, given(g, Tensor(DType::kInt32, Shape{100'000})), number(g, 0)},
+               {{"Tparams", DType::kString}, {"Tindices", DType::kInt32}, {"Taxis", DType::kInt32}});
+  });
+}
+
+TEST_F(SmallMemoryTest, ChainsOfOps) {
+  expect_refused("strings joined with themselves", [&](Graph& g) {
+    Output joined = text(g, 1000);
+    for (int i = 0; i < 40; ++i) joined = op1("StringJoin", {joined, joined});
+    return joined;
+  });
+  expect_refused("strings concatenated with themselves", [&](Graph& g) {
+    Output rows = op1("Reshape", {text(g, 1000), given(g, {1})});
+    for (int i = 0; i < 40; ++i) rows = op1("ConcatV2", {rows, rows, number(g, 0)});
+    return rows;
+  });
+  expect_refused("many tensors at once", [&](Graph& g) {
+    std::vector<Output> parts;
+    for (int i = 0; i < 40; ++i) {
+      parts.push_back(op1("Fill", {given(g, {8 << 20}), given(g, Tensor::scalar(static_cast<float>(i)))}));
+    }
+    return op1("Pack", parts);
+  });
+  expect_refused("strings that a pattern expands", [&](Graph& g) {
+    Output grown = text(g, 1000);
+    for (int i = 0; i < 10; ++i) {
+      grown = op1("StaticRegexReplace", {grown}, {{"pattern", "x"}, {"rewrite", std::string(30, 'x')}});
+    }
+    return grown;
+  });
+}
+
+TEST_F(SmallMemoryTest, VariablesOfManySessions) {
+  Status status;
+  int made = 0;
+  std::vector<std::unique_ptr<Graph>> graphs;
+  std::vector<std::unique_ptr<Session>> sessions;
+  for (; made < 40 && status.ok(); ++made) {
+    graphs.push_back(std::make_unique<Graph>(builtin_ops()));
+    Graph& graph = *graphs.back();
+    const Output handle =
+        add_op(graph, "VarHandleOp", {},
+               {{"dtype", DType::kFloat}, {"shape", PartialShape::unknown()}, {"shared_name", str_cat("v", made)}})
+            ->output();
+    const Output value = fill(constant(graph, Tensor::vector<std::int32_t>({8 << 20})), ones(graph, DType::kFloat, {}));
+    Node* const assign = add_op(graph, "AssignVariableOp", {handle, value}, {{"dtype", DType::kFloat}});
+    sessions.push_back(connect(cluster_.target("worker", 0), graph, within()).value_or_throw());
+    status = sessions.back()->try_run({}, {}, {assign}).status();
+  }
+  EXPECT_EQ(status.code(), Code::kResourceExhausted) << status.to_string();
+  EXPECT_GT(made, 10) << "of 32 MiB each";
+  expect_service();
+  sessions.clear();
+  ASSERT_TRUE(reset(cluster_.target("worker", 0)).ok());
 }
 
 TEST_F(ClusterAbuseTest, FeedsOfMoreThanTwoGigabytes) {

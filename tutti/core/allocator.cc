@@ -8,6 +8,7 @@
 #include <new>
 
 #include "tutti/core/block_regions.h"
+#include "tutti/core/memory_budget.h"
 #include "tutti/core/mutex.h"
 #include "tutti/core/size_classes.h"
 
@@ -122,7 +123,7 @@ struct HeapHome {
 class HeapAllocator : public Allocator {
  public:
   BufferPtr allocate(std::size_t bytes) override {
-    if (bytes > size_classes::kMaxBytes) return nullptr;
+    if (bytes > size_classes::kMaxBytes || !MemoryScope::allows(bytes)) return nullptr;
     void* block = system_allocate(bytes);
     if (!block) return nullptr;
     return make_buffer(block, bytes, HeapHome{bytes});
@@ -133,7 +134,9 @@ class HeapAllocator : public Allocator {
 // The free lists and the account. Lives until the allocator is gone and every block is back.
 class PoolCore {
  public:
-  explicit PoolCore(std::size_t limit_bytes) : limit_bytes_(limit_bytes) {}
+  // `account` may be null.
+  PoolCore(std::size_t limit_bytes, std::shared_ptr<MemoryAccount> account)
+      : limit_bytes_(limit_bytes), account_(std::move(account)) {}
   ~PoolCore() {
     MutexLock lock(mu_);
     trim_to(0);
@@ -178,7 +181,20 @@ class PoolCore {
     return stats_;
   }
 
+  // Frees what is not lent whenever the budget is short. REQUIRES: `self` is this.
+  void trim_when_short(const std::shared_ptr<PoolCore>& self) {
+    if (account_ == nullptr) return;
+    reclaim_ = account_->budget().add_reclaim([weak = std::weak_ptr(self)] {
+      if (const auto core = weak.lock()) core->trim();
+    });
+  }
+
  private:
+  void trim() TUTTI_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    trim_to(0);
+  }
+
   struct FreeBlock {
     FreeBlock* next;
   };
@@ -192,9 +208,16 @@ class PoolCore {
     if (stats_.bytes_in_use > stats_.peak_bytes_in_use) stats_.peak_bytes_in_use = stats_.bytes_in_use;
   }
 
-  // The system is asked with the lock free, since it may take long; the block is in the account before.
   void* take_new(int size_class) TUTTI_EXCLUDES(mu_) {
     const std::int64_t bytes = block_bytes(size_class);
+    if (account_ != nullptr && !account_->take(static_cast<std::size_t>(bytes))) return nullptr;
+    void* block = reserve_new(size_class, bytes);
+    if (block == nullptr && account_ != nullptr) account_->give_back(static_cast<std::size_t>(bytes));
+    return block;
+  }
+
+  // The system is asked with the lock free, since it may take long; the block is in the statistics before.
+  void* reserve_new(int size_class, std::int64_t bytes) TUTTI_EXCLUDES(mu_) {
     {
       MutexLock lock(mu_);
       ++stats_.system_allocations;
@@ -232,12 +255,15 @@ class PoolCore {
         FreeBlock* block = free_[size_class];
         free_[size_class] = block->next;
         stats_.bytes_reserved -= block_bytes(size_class);
+        if (account_ != nullptr) account_->give_back(static_cast<std::size_t>(block_bytes(size_class)));
         system_free(block, size_classes::bytes_of(size_class));
       }
     }
   }
 
   const std::size_t limit_bytes_;
+  const std::shared_ptr<MemoryAccount> account_;  // what is reserved is on it; null: none
+  MemoryBudget::Registration reclaim_;            // constant once the allocator is made
   mutable Mutex mu_;
   std::array<FreeBlock*, size_classes::kCount> free_ TUTTI_GUARDED_BY(mu_) = {};
   AllocatorStats stats_ TUTTI_GUARDED_BY(mu_);
@@ -253,7 +279,10 @@ struct PoolHome {
 
 class PoolAllocator : public Allocator {
  public:
-  explicit PoolAllocator(std::size_t limit_bytes) : core_(std::make_shared<PoolCore>(limit_bytes)) {}
+  explicit PoolAllocator(std::size_t limit_bytes, std::shared_ptr<MemoryAccount> account = nullptr)
+      : core_(std::make_shared<PoolCore>(limit_bytes, std::move(account))) {
+    core_->trim_when_short(core_);
+  }
   ~PoolAllocator() override { core_->keep_until_returned(core_); }
 
   BufferPtr allocate(std::size_t bytes) override {
@@ -297,6 +326,10 @@ Allocator& message_allocator() {
 
 std::unique_ptr<Allocator> make_pool_allocator(std::size_t limit_bytes) {
   return std::make_unique<PoolAllocator>(limit_bytes);
+}
+
+std::unique_ptr<Allocator> make_pool_allocator(std::shared_ptr<MemoryAccount> account) {
+  return std::make_unique<PoolAllocator>(0, std::move(account));
 }
 
 }  // namespace tutti

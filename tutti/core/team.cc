@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "tutti/core/flush_denormals.h"
+#include "tutti/core/memory_budget.h"
 #include "tutti/core/status.h"
 #include "tutti/core/thread_setup.h"
 
@@ -151,6 +152,7 @@ struct Team::Loop {
   const int pieces;
   void (*const call)(const void*, int);
   const void* const piece;
+  MemoryAccount* const account = MemoryScope::current();  // of its caller; of all who help, too
   std::atomic<int> next{0};
   std::atomic<int> helpers{0};  // written under the team's lock
   std::exception_ptr error{};   // the first that a piece threw; under the team's lock until all have left
@@ -261,7 +263,10 @@ void Team::help() {
   while (!stopping_.load(std::memory_order_relaxed)) {
     Loop* loop = wait_for_loop(patience);
     if (loop == nullptr) continue;
-    work_on(*loop);
+    {
+      const MemoryScope memory(loop->account);
+      work_on(*loop);
+    }
     MutexLock lock(mu_);
     // The caller may see this and go: the loop is not touched after it.
     if (loop->helpers.fetch_sub(1, std::memory_order_release) == 1) helpers_left_.notify_all();

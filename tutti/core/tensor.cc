@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "tutti/core/borrowed_buffer.h"
+#include "tutti/core/memory_budget.h"
 
 namespace tutti {
 
@@ -139,7 +140,8 @@ Result<Tensor> Tensor::create(DType dtype, const Shape& shape, Allocator& alloca
   }
   BufferPtr buffer = is_object(dtype) ? make_object_buffer(dtype, count) : allocator.allocate(bytes);
   if (!buffer) {
-    return resource_exhausted("allocating ", dtype_name(dtype), " ", shape, ": ", bytes, " bytes are not available");
+    return resource_exhausted("allocating ", dtype_name(dtype), " ", shape, ": ", bytes, " bytes are not available",
+                              MemoryScope::shortage(bytes));
   }
   return Tensor(dtype, shape, std::move(buffer));
 }

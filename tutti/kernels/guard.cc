@@ -9,6 +9,8 @@ namespace tutti {
 Status status_of_exception() {
   try {
     throw;
+  } catch (const OverBudget& error) {
+    return resource_exhausted("out of memory: ", error.shortage());
   } catch (const std::bad_alloc&) {
     return resource_exhausted("out of memory");
   } catch (const std::length_error& error) {
@@ -22,7 +24,7 @@ Status status_of_exception() {
 }
 
 Status guarded_compute(Kernel& kernel, KernelContext& context) {
-  return guarded([&] { return kernel.compute(context); });
+  return guarded(context.services().memory, [&] { return kernel.compute(context); });
 }
 
 void guarded_compute_async(AsyncKernel& kernel, KernelContext& context, const AsyncKernel::Done& done) {
@@ -34,7 +36,7 @@ void guarded_compute_async(AsyncKernel& kernel, KernelContext& context, const As
 }
 
 Result<std::unique_ptr<Kernel>> guarded_make(const KernelFactory& make, const KernelInit& init) {
-  return guarded([&] { return make(init); });
+  return guarded(init.services.memory, [&] { return make(init); });
 }
 
 }  // namespace tutti

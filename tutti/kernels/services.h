@@ -21,6 +21,7 @@ namespace tutti {
 class Cancellation;
 class Clock;
 class FileSystem;
+class MemoryAccount;
 class StepScope;
 
 // Named state of a task, in containers. Thread-safe.
@@ -90,6 +91,7 @@ struct Services {
   Clock* clock = nullptr;
   FileSystem* files = nullptr;
   BlockingRunner* blocking = nullptr;  // null: what waits does so on the thread that calls it
+  MemoryAccount* memory = nullptr;     // what the session's kernels take counts on it; null: nothing is counted
   std::string_view task;               // "/job:worker/replica:0/task:1": whose resources these are; empty: unknown
 };
 

@@ -25,6 +25,8 @@ LocalRuntime::LocalRuntime(const RuntimeOptions& options)
       files_(options.files ? *options.files : local_file_system()),
       own_clock_(options.clock ? nullptr : make_system_clock()),
       clock_(options.clock ? *options.clock : *own_clock_),
+      memory_(std::make_shared<MemoryBudget>(options.memory_limit_bytes != 0 ? options.memory_limit_bytes
+                                                                             : available_memory() / 5 * 4)),
       team_(threads_or_cores(options.intra_op_threads), options.loop_cut),
       pool_("tutti_step", threads_or_cores(options.inter_op_threads), ThreadWork::kComputes),
       file_threads_("tutti_files", kMaxFileThreads),

@@ -9,6 +9,7 @@
 #include "tutti/core/clock.h"
 #include "tutti/core/device_name.h"
 #include "tutti/core/file_system.h"
+#include "tutti/core/memory_budget.h"
 #include "tutti/core/team.h"
 #include "tutti/core/thread_pool.h"
 #include "tutti/kernels/services.h"
@@ -26,6 +27,9 @@ struct RuntimeOptions {
   // Job and task that device names carry.
   std::string job = "localhost";
   int task = 0;
+  // What sessions may take together, and with all else that the process holds; 0: four fifths of what the machine, or
+  // the process's control group, has. Over it, what asks for more fails with kResourceExhausted.
+  std::size_t memory_limit_bytes = 0;
   FileSystem* files = nullptr;  // null: the local disk
   Clock* clock = nullptr;       // null: the machine's time
 };
@@ -41,6 +45,7 @@ class LocalRuntime {
   Team& team() { return team_; }
   ThreadPool& pool() { return pool_; }
   LocalResourceStore& resources() { return resources_; }
+  const std::shared_ptr<MemoryBudget>& memory() const { return memory_; }
   Clock& clock() { return clock_; }
   FileSystem& files() { return files_; }
   // For work on files.
@@ -61,6 +66,7 @@ class LocalRuntime {
   FileSystem& files_;
   const std::unique_ptr<Clock> own_clock_;  // null when the options brought one
   Clock& clock_;
+  const std::shared_ptr<MemoryBudget> memory_;
   LocalResourceStore resources_;
   Team team_;
   ThreadPool pool_;

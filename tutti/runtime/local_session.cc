@@ -61,11 +61,14 @@ class LocalSession::Impl {
         runtime_(options.runtime ? options.runtime : std::make_shared<LocalRuntime>(options.threads)),
         same_ops_(options.ops->registry() == graph.shared_ops()),
         passes_(options.passes),
+        memory_(std::make_shared<MemoryAccount>(runtime_->memory())),
         compiler_(graph, {.ops = options.ops,
                           .runtime = runtime_.get(),
+                          .memory = memory_,
                           .passes = options.passes,
                           .allow_soft_placement = options.allow_soft_placement,
-                          .parallel_nodes = options.parallel_nodes}) {}
+                          .parallel_nodes = options.parallel_nodes}),
+        arenas_(memory_) {}
   ~Impl() { static_cast<void>(close()); }
 
   Result<CallableId> make_callable(const Signature& signature);
@@ -90,6 +93,7 @@ class LocalSession::Impl {
   const std::shared_ptr<LocalRuntime> runtime_;
   const bool same_ops_;
   const PassOptions passes_;
+  const std::shared_ptr<MemoryAccount> memory_;
   internal::SessionCompiler compiler_;
   internal::ArenaPool arenas_;
   Cancellation cancellation_;

@@ -22,17 +22,21 @@ struct SessionState {
       : runtime(r),
         sent_values(options.sent_values),
         own_resources(options.isolated ? std::make_unique<LocalResourceStore>() : nullptr),
+        memory(std::make_shared<MemoryAccount>(runtime.memory())),
         functions(options.ops),
         compiler(functions, {.ops = options.ops,
                              .runtime = &runtime,
                              .resources = own_resources.get(),
+                             .memory = memory,
                              .parallel_nodes = options.parallel_nodes,
-                             .mark_nodes = true}) {}
+                             .mark_nodes = true}),
+        arenas(memory) {}
 
   LocalRuntime& runtime;
   Allocator* const sent_values;
   const std::unique_ptr<LocalResourceStore> own_resources;  // null: the task's are used
-  Graph functions;                                          // has no nodes
+  const std::shared_ptr<MemoryAccount> memory;
+  Graph functions;  // has no nodes
   SessionCompiler compiler;
   internal::ArenaPool arenas;
 };
@@ -112,7 +116,8 @@ class LocalTaskSession : public TaskSession {
 
   Result<std::shared_ptr<const TaskGraph>> add_graph(std::string_view graph_def,
                                                      const TaskGraphOptions& options) override {
-    Result<std::shared_ptr<const Executable>> executable = guarded([&] { return compile(graph_def, options); });
+    Result<std::shared_ptr<const Executable>> executable =
+        guarded(session_->memory.get(), [&] { return compile(graph_def, options); });
     if (!executable.ok()) return executable.status().with_context(session_->runtime.task_name());
     return std::shared_ptr<const TaskGraph>(std::make_shared<CompiledGraph>(session_, *std::move(executable)));
   }

@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "tutti/core/allocator.h"
+#include "tutti/core/memory_budget.h"
 #include "tutti/core/mutex.h"
 
 namespace tutti::internal {
@@ -12,9 +12,11 @@ namespace tutti::internal {
 // Lends the most recently used arena, so that a step finds memory that is warm. Thread-safe.
 class ArenaPool {
  public:
+  explicit ArenaPool(std::shared_ptr<MemoryAccount> account) : account_(std::move(account)) {}
+
   std::unique_ptr<Allocator> take() {
     MutexLock lock(mu_);
-    if (idle_.empty()) return make_pool_allocator();
+    if (idle_.empty()) return make_pool_allocator(account_);
     std::unique_ptr<Allocator> arena = std::move(idle_.back());
     idle_.pop_back();
     return arena;
@@ -26,6 +28,7 @@ class ArenaPool {
   }
 
  private:
+  const std::shared_ptr<MemoryAccount> account_;
   Mutex mu_;
   std::vector<std::unique_ptr<Allocator>> idle_ TUTTI_GUARDED_BY(mu_);
 };

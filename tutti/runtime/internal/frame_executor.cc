@@ -185,6 +185,7 @@ void FrameExecution::start() {
 
 // Runs what is ready and what came into the inbox until nothing is left to do on this thread.
 void FrameExecution::drive() {
+  const MemoryScope unchecked(nullptr);  // a kernel of another body may be around it
   while (true) {
     while (next_ready_ < ready_.size()) {
       run_ready(take_ready());
@@ -316,6 +317,7 @@ Status FrameExecution::run_kernel(const Ready& ready, std::vector<Value>& output
     ++calls_;
   }
   guarded_compute_async(*node.async_kernel, call->context, [this, call](Status status) {
+    const MemoryScope unchecked(nullptr);
     call->status = std::move(status);
     bool drive_on = false;
     {

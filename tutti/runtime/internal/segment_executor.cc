@@ -377,6 +377,7 @@ void Execution::go_on(std::vector<int> ready) {
 }
 
 void Execution::drain(std::vector<int> ready) {
+  const MemoryScope unchecked(nullptr);  // a kernel of another body may be around it
   while (!ready.empty()) {
     const int segment = ready.back();
     ready.pop_back();
@@ -540,6 +541,7 @@ bool Execution::start_async(int segment, std::vector<int>& ready) {
     return end_segment(segment, status, next);
   };
   guarded_compute_async(*item.async_kernel, call->context, [this, call, end_call](Status status) {
+    const MemoryScope unchecked(nullptr);
     call->status = std::move(status);
     if (!call->first_is_done.exchange(true, std::memory_order_acq_rel)) return;  // the starter goes on
     // Whoever ended the wait has work of its own.

@@ -115,6 +115,7 @@ Services SessionCompiler::services() {
           .clock = &options_.runtime->clock(),
           .files = &options_.runtime->files(),
           .blocking = &options_.runtime->blocking(),
+          .memory = options_.memory.get(),
           .task = options_.runtime->task_name()};
 }
 
@@ -123,7 +124,7 @@ Result<std::shared_ptr<const Executable>> SessionCompiler::compile_body(Function
   std::lock_guard lock(mu_);
   caller_ = caller;
   Result<std::shared_ptr<const Executable>> executable =
-      guarded([&] { return compile_in("", std::move(body), passes); });
+      guarded(MemoryScope::current(), [&] { return compile_in("", std::move(body), passes); });
   caller_ = nullptr;
   return executable;
 }
@@ -160,7 +161,7 @@ Result<std::shared_ptr<const Executable>> SessionCompiler::compile_in(const std:
 }
 
 Result<std::vector<Tensor>> SessionCompiler::evaluate(const Node& node, const std::vector<Tensor>& inputs) {
-  return evaluate_op(*options_.ops, node.op_name(), node.attrs(), inputs);
+  return evaluate_op(*options_.ops, node.op_name(), node.attrs(), inputs, {.memory = options_.memory.get()});
 }
 
 Status SessionCompiler::check_room(const FunctionRef& function) const {
@@ -194,8 +195,9 @@ Result<FunctionRunner::Handle> SessionCompiler::instantiate(const FunctionRef& f
   }
   // Before compiling, so that a recursive function finds itself.
   handles_.emplace(function.name, Instance{function, handle});
-  Result<std::shared_ptr<const Executable>> executable =
-      guarded([&] { return compile_in(str_cat(function.name, "#", handle), std::move(body), options_.passes); });
+  Result<std::shared_ptr<const Executable>> executable = guarded(MemoryScope::current(), [&] {
+    return compile_in(str_cat(function.name, "#", handle), std::move(body), options_.passes);
+  });
   MutexLock functions_lock(functions_mu_);
   if (!executable.ok()) {
     return functions_[handle].failure =

@@ -22,8 +22,9 @@ class SessionCompiler : public FunctionRunner, private ConstantEvaluator {
   struct Options {
     std::shared_ptr<const OpTable> ops;
     LocalRuntime* runtime = nullptr;
-    ResourceStore* resources = nullptr;  // null: the runtime's
-    PassOptions passes;                  // of functions
+    ResourceStore* resources = nullptr;     // null: the runtime's
+    std::shared_ptr<MemoryAccount> memory;  // null: not counted
+    PassOptions passes;                     // of functions
     bool allow_soft_placement = false;
     bool parallel_nodes = false;
     bool mark_nodes = false;  // see CompileOptions

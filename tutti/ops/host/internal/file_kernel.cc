@@ -24,7 +24,7 @@ class FileKernel : public AsyncKernel {
   Status run(KernelContext& context) const {
     if (context.cancellation().cancelled()) return context.cancellation().status();
     if (context.services().files == nullptr) return failed_precondition("this task has no files");
-    return guarded([&] { return work_(context, *context.services().files); });
+    return guarded(context.services().memory, [&] { return work_(context, *context.services().files); });
   }
 
   const FileWork work_;

@@ -60,7 +60,7 @@ void Reader::work(const std::shared_ptr<Request>& request) {
   if (request->ctx.cancellation().cancelled()) return finish(request, request->ctx.cancellation().status());
   const Progress now = progress();
   if (now.started > now.finished || request->count == 0) {
-    Status status = guarded([&] { return read_records(*request); });
+    Status status = guarded(request->ctx.services().memory, [&] { return read_records(*request); });
     if (!status.ok()) return finish(request, std::move(status));
     if (!request->records.keys.empty() || request->count == 0) return finish(request, {});
   }
@@ -88,7 +88,7 @@ Status Reader::begin_work(Request& request, const Queue::Tuple& tuple) {
   FileSystem* files = request.ctx.services().files;
   if (files == nullptr) return failed_precondition("this task has no files");
   const std::string& work = tuple[0].scalar<std::string>();
-  TUTTI_RETURN_IF_ERROR(guarded([&] { return source_->begin(*files, work); }));
+  TUTTI_RETURN_IF_ERROR(guarded(request.ctx.services().memory, [&] { return source_->begin(*files, work); }));
   Progress now = progress();
   now.started += 1;
   now.work = work;
@@ -213,7 +213,8 @@ void Reader::restore(KernelContext& ctx, std::string state, Done done) {
       result = failed_precondition("this task has no files");
     } else {
       if (now.started > now.finished) {
-        result = guarded([&] { return reader->source_->begin(*ctx.services().files, now.work); });
+        result =
+            guarded(ctx.services().memory, [&] { return reader->source_->begin(*ctx.services().files, now.work); });
       }
       reader->set_progress(std::move(now));
     }
