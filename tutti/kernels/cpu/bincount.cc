@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "tutti/kernels/cpu/cancellable.h"
 #include "tutti/kernels/cpu/element.h"
 #include "tutti/kernels/cpu/number_types.h"
 #include "tutti/kernels/cpu/sparse_view.h"
@@ -63,8 +64,8 @@ struct Bins {
 
 // Calls use(counts, weights), both of one type that bins may have; `weights` is null where there are none.
 template <typename Use>
-Status with_bins(Tensor& out, const Tensor& weights, const Use& use) {
-  zero_elements(out.dtype(), out.raw(), out.num_elements());
+Status with_bins(KernelContext& ctx, Tensor& out, const Tensor& weights, const Use& use) {
+  TUTTI_RETURN_IF_ERROR(zero_cancellable(ctx, out));
   const auto run = [&]<typename T>(T) -> Status {
     return use(out.data<T>(), weights.num_elements() > 0 ? weights.data<T>() : nullptr);
   };
@@ -112,7 +113,7 @@ Status bincount(KernelContext& ctx) {
   TUTTI_RETURN_IF_ERROR(check_weights(values, weights));
   TUTTI_RETURN_IF_ERROR(check_values(values));
   TUTTI_ASSIGN_OR_RETURN(Tensor * out, ctx.allocate_output(0, Shape{size}));
-  return with_bins(*out, weights, [&]<typename T>(T* counts, const T* weight) -> Status {
+  return with_bins(ctx, *out, weights, [&]<typename T>(T* counts, const T* weight) -> Status {
     const Bins<T> bins{counts, size, false};
     for (std::int64_t i = 0; i < values.num_elements(); ++i) {
       bins.add(index_at(values.raw(), values.dtype(), i), weight != nullptr ? weight[i] : T{1});
@@ -142,7 +143,7 @@ class DenseBincount : public Kernel {
     const std::int64_t row = rows > 0 ? values.num_elements() / rows : 0;
     TUTTI_ASSIGN_OR_RETURN(Tensor * out,
                            values.rank() == 2 ? allocate_bins(ctx, rows, size) : ctx.allocate_output(0, Shape{size}));
-    return with_bins(*out, weights, [&]<typename T>(T* counts, const T* weight) -> Status {
+    return with_bins(ctx, *out, weights, [&]<typename T>(T* counts, const T* weight) -> Status {
       for (std::int64_t i = 0; i < values.num_elements(); ++i) {
         const Bins<T> bins{counts + i / row * size, size, binary_};
         bins.add(index_at(values.raw(), values.dtype(), i), weight != nullptr ? weight[i] : T{1});
@@ -182,7 +183,7 @@ class SparseBincount : public Kernel {
     if (!flat && view.dims[0] < 0) return invalid_argument("dense_shape has ", view.dims[0], " rows");
     TUTTI_ASSIGN_OR_RETURN(Tensor * out,
                            flat ? ctx.allocate_output(0, Shape{size}) : allocate_bins(ctx, view.dims[0], size));
-    return with_bins(*out, weights, [&]<typename T>(T* counts, const T* weight) -> Status {
+    return with_bins(ctx, *out, weights, [&]<typename T>(T* counts, const T* weight) -> Status {
       for (std::int64_t i = 0; i < view.count; ++i) {
         const std::int64_t row = flat ? 0 : view.row(i)[0];
         const Bins<T> bins{counts + row * size, size, binary_};
@@ -208,7 +209,7 @@ class RaggedBincount : public Kernel {
     const std::int64_t rows = splits.dim(0) - 1;
     TUTTI_ASSIGN_OR_RETURN(Tensor * out, allocate_bins(ctx, rows, size));
     const std::int64_t* ends = splits.data<std::int64_t>();
-    return with_bins(*out, weights, [&]<typename T>(T* counts, const T* weight) -> Status {
+    return with_bins(ctx, *out, weights, [&]<typename T>(T* counts, const T* weight) -> Status {
       for (std::int64_t r = 0; r < rows; ++r) {
         const Bins<T> bins{counts + r * size, size, binary_};
         for (std::int64_t i = ends[r]; i < ends[r + 1]; ++i) {

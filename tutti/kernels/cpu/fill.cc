@@ -8,6 +8,7 @@
 
 #include "tutti/core/optional.h"
 #include "tutti/core/tensor_list.h"
+#include "tutti/kernels/cpu/cancellable.h"
 #include "tutti/kernels/cpu/element.h"
 #include "tutti/kernels/cpu/number_types.h"
 
@@ -22,8 +23,7 @@ Status fill(KernelContext& ctx) {
   TUTTI_RETURN_IF_ERROR(read_dims(ctx.input(0), "dims", &dims));
   TUTTI_ASSIGN_OR_RETURN(const Shape shape, Shape::create(dims.span()));
   TUTTI_ASSIGN_OR_RETURN(Tensor * out, ctx.allocate_output(0, shape));
-  fill_elements(out->dtype(), out->raw(), value.raw(), out->num_elements());
-  return {};
+  return fill_cancellable(ctx, *out, value.raw());
 }
 
 namespace {
@@ -159,10 +159,11 @@ Status range_of(KernelContext& ctx) {
   TUTTI_ASSIGN_OR_RETURN(Tensor * out, ctx.allocate_output(0, Shape{count}));
   T* to = out->data<T>();
   // From the start each time: adding up would add up rounding errors too.
-  for (std::int64_t i = 0; i < count; ++i) {
-    to[i] = static_cast<T>(add_wrapping(start, multiply_wrapping(static_cast<A>(i), delta)));
-  }
-  return {};
+  return in_cancellable_blocks(ctx, count, sizeof(T), [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      to[i] = static_cast<T>(add_wrapping(start, multiply_wrapping(static_cast<A>(i), delta)));
+    }
+  });
 }
 
 }  // namespace
@@ -191,7 +192,9 @@ Status lin_space_of(KernelContext& ctx) {
   to[0] = static_cast<T>(start);
   if (count == 1) return {};
   const A step = (stop - start) / static_cast<A>(count - 1);
-  for (std::int64_t i = 1; i + 1 < count; ++i) to[i] = static_cast<T>(start + step * static_cast<A>(i));
+  TUTTI_RETURN_IF_ERROR(in_cancellable_blocks(ctx, count - 2, sizeof(T), [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin + 1; i <= end; ++i) to[i] = static_cast<T>(start + step * static_cast<A>(i));
+  }));
   to[count - 1] = static_cast<T>(stop);
   return {};
 }
@@ -247,7 +250,7 @@ class OneHot : public Kernel {
     for (int d = at; d < rank; ++d) dims.push_back(indices.dim(d));
     TUTTI_ASSIGN_OR_RETURN(const Shape shape, Shape::create(dims.span()));
     TUTTI_ASSIGN_OR_RETURN(Tensor * out, ctx.allocate_output(0, shape));
-    fill_elements(out->dtype(), out->raw(), off.raw(), out->num_elements());
+    TUTTI_RETURN_IF_ERROR(fill_cancellable(ctx, *out, off.raw()));
     if (out->num_elements() == 0) return {};
     const std::int64_t inner = elements_from(indices.shape(), at);
     const std::int64_t count = indices.num_elements();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "tutti/kernels/cpu/cancellable.h"
 #include "tutti/kernels/cpu/element.h"
 #include "tutti/kernels/cpu/elementwise.h"
 #include "tutti/kernels/cpu/parallel.h"
@@ -275,7 +276,7 @@ Status scatter_nd(KernelContext& ctx) {
   const BinaryFunction add = BinaryFunction::find(op, updates.dtype());
   if (!add) return unimplemented("no sums of ", dtype_name(updates.dtype()));
   TUTTI_ASSIGN_OR_RETURN(Tensor * out, ctx.allocate_output(0, shape));
-  zero_elements(updates.dtype(), out->raw(), out->num_elements());
+  TUTTI_RETURN_IF_ERROR(zero_cancellable(ctx, *out));
   return scatter_slices(indices, updates, &add, *out);
 }
 

@@ -3,6 +3,7 @@
 #include <limits>
 #include <memory>
 
+#include "tutti/kernels/cpu/cancellable.h"
 #include "tutti/kernels/cpu/element.h"
 #include "tutti/kernels/cpu/elementwise.h"
 #include "tutti/kernels/cpu/number_types.h"
@@ -84,7 +85,7 @@ Status sum_segments(KernelContext& ctx, std::int64_t segments) {
     scatter_rows(ctx.team(), loops, data, ids, nullptr, nullptr, row, *out);
     return {};
   }
-  zero_elements(out->dtype(), out->raw(), out->num_elements());
+  TUTTI_RETURN_IF_ERROR(zero_cancellable(ctx, *out));
   const BinaryFunction add = BinaryFunction::find(BinaryOp::kAdd, data.dtype());
   if (!add) return unimplemented("no sums of ", dtype_name(data.dtype()));
   if (row > 0) add_rows(add, data, ids, row, *out);

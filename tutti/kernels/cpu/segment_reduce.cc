@@ -1,6 +1,7 @@
 // Means, products, minima and maxima of groups of rows.
 #include <limits>
 
+#include "tutti/kernels/cpu/cancellable.h"
 #include "tutti/kernels/cpu/element.h"
 #include "tutti/kernels/cpu/elementwise.h"
 #include "tutti/kernels/cpu/number_types.h"
@@ -62,7 +63,7 @@ Status unsorted_join(KernelContext& ctx, BinaryOp op) {
   TUTTI_ASSIGN_OR_RETURN(const BinaryFunction join, joining(op, dtype));
   TUTTI_ASSIGN_OR_RETURN(const Tensor neutral, neutral_of(op, dtype));
   TUTTI_ASSIGN_OR_RETURN(Tensor * out, allocate_segments(ctx, segments));
-  fill_elements(dtype, out->raw(), neutral.raw(), out->num_elements());
+  TUTTI_RETURN_IF_ERROR(fill_cancellable(ctx, *out, neutral.raw()));
   const std::int64_t row = elements_from(data.shape(), ids.rank());
   for (std::int64_t i = 0; row > 0 && i < ids.num_elements(); ++i) {
     const std::int64_t id = index_at(ids.raw(), ids.dtype(), i);
@@ -83,9 +84,9 @@ Status sorted_join(KernelContext& ctx, BinaryOp op, const Finish& finish) {
   TUTTI_ASSIGN_OR_RETURN(Tensor * out, allocate_segments(ctx, segments));
   if (op == BinaryOp::kMul) {
     TUTTI_ASSIGN_OR_RETURN(const Tensor one, neutral_of(op, dtype));
-    fill_elements(dtype, out->raw(), one.raw(), out->num_elements());
+    TUTTI_RETURN_IF_ERROR(fill_cancellable(ctx, *out, one.raw()));
   } else {
-    zero_elements(dtype, out->raw(), out->num_elements());
+    TUTTI_RETURN_IF_ERROR(zero_cancellable(ctx, *out));
   }
   const std::int64_t row = elements_from(data.shape(), 1), count = ids.num_elements();
   const auto id = [&](std::int64_t i) { return index_at(ids.raw(), ids.dtype(), i); };

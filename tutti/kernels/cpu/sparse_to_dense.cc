@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "tutti/kernels/cpu/cancellable.h"
 #include "tutti/kernels/cpu/element.h"
 
 namespace tutti::cpu {
@@ -87,7 +88,7 @@ class SparseToDense : public Kernel {
     if (validate_) TUTTI_RETURN_IF_ERROR(check_order(c));
     TUTTI_ASSIGN_OR_RETURN(Tensor * out, ctx.allocate_output(0, shape));
     const DType dtype = out->dtype();
-    fill_elements(dtype, out->raw(), fill.raw(), out->num_elements());
+    TUTTI_RETURN_IF_ERROR(fill_cancellable(ctx, *out, fill.raw()));
     for (std::size_t i = 0; i < offsets.size(); ++i) {
       const auto from = static_cast<std::int64_t>(values.rank() == 0 ? 0 : i);
       copy_elements(dtype, at_element(dtype, out->raw(), offsets[i]), at_element(dtype, values.raw(), from), 1);

@@ -45,6 +45,7 @@ Status match_all(KernelContext& ctx, const re2::RE2& regex) {
   const Tensor& in = ctx.input(0);
   TUTTI_ASSIGN_OR_RETURN(Tensor * out, ctx.allocate_output(0, in.shape()));
   for (std::int64_t i = 0; i < in.num_elements(); ++i) {
+    if (ctx.cancellation().cancelled()) return ctx.cancellation().status();
     out->data<bool>()[i] = re2::RE2::FullMatch(in.data<std::string>()[i], regex);
   }
   return {};
@@ -55,6 +56,7 @@ Status replace_all(KernelContext& ctx, const re2::RE2& regex, const std::string&
   const Tensor& in = ctx.input(0);
   TUTTI_ASSIGN_OR_RETURN(Tensor * out, ctx.allocate_output(0, in.shape()));
   for (std::int64_t i = 0; i < in.num_elements(); ++i) {
+    if (ctx.cancellation().cancelled()) return ctx.cancellation().status();
     std::string& text = out->data<std::string>()[i];
     text = in.data<std::string>()[i];
     if (global) {
