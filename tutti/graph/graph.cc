@@ -254,7 +254,9 @@ Status Graph::fill_node(Node& node, NodeSpec spec, bool open) const {
   node.attrs_ = std::move(spec.attrs);
   node.inputs_ = std::move(spec.inputs);
   for (int i = 0; i < static_cast<int>(given.size()); ++i) {
-    if (node.inputs_[i]) TUTTI_RETURN_IF_ERROR(check_input(node, i, node.inputs_[i]));
+    if (!node.inputs_[i]) continue;
+    give_type(node.inputs_[i], node.input_types_[i]);
+    TUTTI_RETURN_IF_ERROR(check_input(node, i, node.inputs_[i]));
   }
   node.control_inputs_ = without_repeats(std::move(spec.control_inputs));
   node.requested_device_ = std::move(spec.device);
@@ -285,12 +287,15 @@ Result<Node*> Graph::insert(std::unique_ptr<Node> node) {
   return it->second;
 }
 
+void Graph::give_type(Output value, EdgeType type) {
+  EdgeType& known = value.node->output_types_[static_cast<std::size_t>(value.index)];
+  if (value.node->op().is_unknown && known.dtype == DType::kInvalid) known = type;
+}
+
 // A plain input reads a reference's value; a reference input needs a reference.
 Status Graph::check_input(const Node& node, int index, Output value) const {
   const EdgeType want = node.input_types_[index];
-  EdgeType& got = value.node->output_types_[static_cast<std::size_t>(value.index)];
-  // An output of an unknown op is of the type that its first reader takes.
-  if (value.node->op().is_unknown && got.dtype == DType::kInvalid) got = want;
+  const EdgeType got = value.node->output_types()[value.index];
   if (got.dtype == want.dtype && (got.is_ref || !want.is_ref)) return {};
   return invalid_argument("input ", index, " must be ", want, ", got ", got, " from \"", printable(value.node->name()),
                           ":", value.index, "\"");
@@ -414,7 +419,10 @@ Status Graph::set_input(Node& node, int index, Output value) {
     return invalid_argument(node.describe(), " has ", node.inputs_.size(), " inputs, no input ", index);
   }
   Status status = check_value(*this, value, static_cast<std::size_t>(index));
-  if (status.ok()) status = check_input(node, index, value);
+  if (status.ok()) {
+    give_type(value, node.input_types_[index]);
+    status = check_input(node, index, value);
+  }
   if (!status.ok()) return status.with_context(node.describe());
   node.inputs_[index] = value;
   return {};

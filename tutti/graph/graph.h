@@ -235,6 +235,8 @@ class Graph {
   Result<Node*> add_unknown(NodeSpec spec, std::shared_ptr<const std::string> origin);
   // Gives a node of an unknown op outputs up to this one, which a reader asks for. kInvalidArgument beyond a limit.
   static Status grow_outputs(Node& node, std::int64_t last);
+  // An output of an unknown op is of the type that its first reader takes; others have one.
+  static void give_type(Output value, EdgeType type);
   Status check_input(const Node& node, int index, Output value) const;
   Status infer_shapes(Node& node) const;
 

@@ -88,7 +88,7 @@ class Lowerer {
     return false;
   }
 
-  // Whether results that are not read, or no result at all, need some effect of the function.
+  // Whether the function has an effect that none of its results that are read needs.
   Result<bool> has_unneeded_effects(const FunctionRef& function, const std::vector<bool>& is_read) const {
     TUTTI_ASSIGN_OR_RETURN(FunctionBody callee,
                            graph_.library().instantiate(function, graph_.shared_ops(), graph_.shared_library()));
