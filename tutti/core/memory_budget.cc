@@ -16,14 +16,6 @@
 #include "tutti/core/status.h"
 #include "tutti/core/strings.h"
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define TUTTI_SANITIZED_ 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
-#define TUTTI_SANITIZED_ 1
-#endif
-#endif
-
 namespace tutti {
 namespace {
 
@@ -174,7 +166,6 @@ std::string MemoryScope::shortage(std::size_t bytes) {
 
 }  // namespace tutti
 
-// The sanitizers have their own, which tell what they find by them: there the budget sees tensors only.
 #if !defined(TUTTI_SANITIZED_)
 
 // Weak: a program that brings its own keeps it.

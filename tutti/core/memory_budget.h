@@ -18,6 +18,14 @@
 #include "tutti/core/allocator.h"
 #include "tutti/core/mutex.h"
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define TUTTI_SANITIZED_ 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
+#define TUTTI_SANITIZED_ 1
+#endif
+#endif
+
 namespace tutti {
 
 // The memory that this process may use: of the machine's, or of its control group's if that has less (version 2 and 1).
@@ -89,6 +97,13 @@ class MemoryScope {
   ~MemoryScope() { current_ = before_; }
   MemoryScope(const MemoryScope&) = delete;
   MemoryScope& operator=(const MemoryScope&) = delete;
+
+#if defined(TUTTI_SANITIZED_)
+  // The sanitizers have a `new` of their own: with them heap_allocator() alone is checked.
+  static constexpr bool kChecksNew = false;
+#else
+  static constexpr bool kChecksNew = true;
+#endif
 
   // Null: nothing is checked.
   static MemoryAccount* current() { return current_; }
