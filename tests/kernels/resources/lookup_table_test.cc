@@ -28,6 +28,7 @@ TEST(HashTable, IsFilledOnce) {
   EXPECT_EQ(table->initialise(words({"a", "b", "a"}), ints({1, 2, 3})),
             failed_precondition("HashTable has different value for same key. Key a has 1 and trying to add value 3"));
   EXPECT_EQ(table->size(), 0) << "a refused initialisation leaves nothing";
+  EXPECT_EQ(table->import_all(words({}), ints({})), invalid_argument("keys and values cannot be empty tensors."));
   ASSERT_TRUE(table->initialise(words({"a", "b"}), ints({1, 2})).ok());
   EXPECT_TRUE(table->initialise(words({"a", "b"}), ints({1, 2})).ok()) << "the same again";
   EXPECT_EQ(table->initialise(words({"c"}), ints({3})),

@@ -153,7 +153,10 @@ class HashTable : public LookupTable {
     const auto rows = contents();
     return rows ? rows->size() : 0;
   }
-  Status import_all(const Tensor& keys, const Tensor& values) override { return initialise(keys, values); }
+  Status import_all(const Tensor& keys, const Tensor& values) override {
+    if (keys.num_elements() == 0) return invalid_argument("keys and values cannot be empty tensors.");
+    return initialise(keys, values);
+  }
   Result<std::pair<Tensor, Tensor>> export_all() const override {
     const auto rows = contents();
     if (!rows) return aborted("HashTable is not initialized.");

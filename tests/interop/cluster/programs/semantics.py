@@ -327,6 +327,8 @@ def refused_values(cluster):
                                  box_ind=[0], crop_size=[2, 2])
         temporary = raw.Assign(ref=raw.TemporaryVariable(shape=[2], dtype=tf.float32, var_name="t"), value=[1.0, 2.0])
         other = raw.DestroyTemporaryVariable(ref=temporary, var_name="u")
+        table = raw.HashTableV2(key_dtype=tf.int64, value_dtype=tf.int64)
+        empty = raw.LookupTableImportV2(table_handle=table, keys=feed([], tf.int64), values=feed([], tf.int64))
         piece = raw.SparseSlice(
             indices=feed([[0, 0], [1, 1]], tf.int64), values=feed([1, 2], tf.float32), shape=feed([2, 2], tf.int64),
             start=feed([-1, 0], tf.int64), size=feed([2, 2], tf.int64))
@@ -343,6 +345,8 @@ def refused_values(cluster):
             sess.run(crop, fed)
         with check.raises(tf.errors.NotFoundError, text="does not exist"):
             sess.run(other, fed)
+        with check.raises(tf.errors.InvalidArgumentError, text="cannot be empty"):
+            sess.run(empty, fed)
         indices, values, shape = sess.run(piece, fed)
         check.that((indices.tolist(), values.tolist(), shape.tolist()) == ([[1, 0]], [1], [2, 2]), "the slice")
         check.that(sess.run(poisson, fed).shape == (2, 0, 3), "no numbers")
