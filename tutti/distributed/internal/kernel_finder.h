@@ -9,8 +9,8 @@
 
 namespace tutti::internal {
 
-// For PlacementOptions::has_kernel. Client's ends and calls of the graph's functions run on any CPU, and nodes of unknown
-// ops, which never run, may be there. Both outlive it.
+// For PlacementOptions::has_kernel. Client's ends and calls of the graph's functions run on any CPU, and nodes of
+// unknown ops, which never run, may be there. Both outlive it.
 inline std::function<bool(const Node&, const std::string&)> kernel_finder(const OpTable& ops, const Graph& graph) {
   return [&ops, &graph](const Node& node, const std::string& type) {
     const bool has_none = node.op_name() == "_Arg" || node.op_name() == "_Retval";
