@@ -34,7 +34,6 @@ using shm::PieceHeader;
 using shm::Ring;
 using shm::RingReader;
 using shm::RingWriter;
-using shm::UniqueFd;
 using test::Answer;
 using test::call;
 using test::start_call;

@@ -81,7 +81,7 @@ class ShmTransport::Impl {
                                                        std::function<void(Status)> on_lost);
 
   const shm::Identity identity_;
-  shm::UniqueFd stopping_;  // readable from stop() on
+  UniqueFd stopping_;  // readable from stop() on
   std::string name_;
   shm::ConnectionServices services_;
   std::shared_ptr<Connections> connections_ = std::make_shared<Connections>();

@@ -12,11 +12,6 @@
 
 namespace tutti::shm {
 
-void UniqueFd::reset(int fd) {
-  if (fd_ >= 0) ::close(fd_);
-  fd_ = fd;
-}
-
 std::string errno_text(std::string_view what) { return str_cat(what, ": ", std::generic_category().message(errno)); }
 
 Result<std::shared_ptr<Mapping>> Mapping::map(int fd, std::size_t bytes, Access access) {

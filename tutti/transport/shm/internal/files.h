@@ -1,33 +1,15 @@
-// File descriptors, memory files and mappings, with owners.
+// Memory files and mappings, with owners.
 #pragma once
 
 #include <cstddef>
 #include <memory>
 #include <string>
-#include <utility>
+#include <string_view>
 
 #include "tutti/core/status.h"
+#include "tutti/core/unique_fd.h"
 
 namespace tutti::shm {
-
-class UniqueFd {
- public:
-  UniqueFd() = default;
-  explicit UniqueFd(int fd) : fd_(fd) {}
-  UniqueFd(UniqueFd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  UniqueFd& operator=(UniqueFd&& other) noexcept {
-    if (this != &other) reset(std::exchange(other.fd_, -1));
-    return *this;
-  }
-  ~UniqueFd() { reset(); }
-
-  int get() const { return fd_; }
-  explicit operator bool() const { return fd_ >= 0; }
-  void reset(int fd = -1);
-
- private:
-  int fd_ = -1;
-};
 
 // "what: No such file or directory" of errno.
 std::string errno_text(std::string_view what);
