@@ -1,6 +1,5 @@
 // tutti server: one task of a cluster.
 #include <signal.h>
-#include <sys/resource.h>
 
 #include <chrono>
 #include <cstdio>
@@ -47,6 +46,7 @@ struct ServerFlags {
   int idle_limit_seconds = 3600;
   double lease_seconds = 0;
   int handshake_seconds = 10;
+  int message_seconds = 60;
   ServerLimits limits;
   std::string log_level = "info";
 };
@@ -74,6 +74,10 @@ void add_limit_flags(CLI::App& command, ServerFlags& flags) {
   command
       .add_option("--handshake-limit", flags.handshake_seconds,
                   "Seconds that a peer may take from its first byte to being ready to call")
+      ->check(CLI::Range(1, 86'400));
+  command
+      .add_option("--message-limit", flags.message_seconds,
+                  "Seconds in which a message over gRPC that has begun must go on, by 4 KB for each of them")
       ->check(CLI::Range(1, 86'400));
 }
 
@@ -182,6 +186,7 @@ ServerOptions server_options(const ServerFlags& flags) {
   options.runtime.memory_limit_bytes = flags.memory_limit_bytes;
   options.limits = flags.limits;
   options.limits.handshake = std::chrono::seconds(flags.handshake_seconds);
+  options.limits.message = std::chrono::seconds(flags.message_seconds);
   options.shared_memory = !flags.no_shared_memory;
   options.log = log_to_stderr(parse_level(flags.log_level));
   return options;
@@ -209,17 +214,8 @@ class EndSignals {
   sigset_t set_;
 };
 
-// Each connection is a file, and the soft limit of a shell is a thousand.
-void allow_many_files() {
-  rlimit files{};
-  if (getrlimit(RLIMIT_NOFILE, &files) != 0) return;
-  files.rlim_cur = files.rlim_max;
-  setrlimit(RLIMIT_NOFILE, &files);  // what the system refuses is no reason not to serve
-}
-
 int run_server(const ServerFlags& flags) {
   EndSignals signals;
-  allow_many_files();
   try {
     auto started = Server::start(server_options(flags));
     const std::unique_ptr<Server> server = std::move(started).value_or_throw();

@@ -30,6 +30,9 @@ struct ServerLimits {
   int calls_per_second = 100'000;
   int sessions = 10'000;                        // of one master at one time; 0: any number
   std::chrono::milliseconds handshake{10'000};  // from a connection's first byte to its being usable
+  // In such a time a connection that owes the rest of a message over gRPC sends one of its messages completely, or 4 KB
+  // for each second. Rounded up to seconds.
+  std::chrono::milliseconds message{60'000};
 };
 
 }  // namespace tutti

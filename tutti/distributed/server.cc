@@ -1,5 +1,7 @@
 #include "tutti/distributed/server.h"
 
+#include <sys/resource.h>
+
 #include <atomic>
 #include <thread>
 #include <utility>
@@ -73,6 +75,14 @@ class Door : public CallHandler {
  private:
   std::atomic<CallHandler*> handler_{nullptr};  // release/acquire: who sees it sees what it was made of
 };
+
+// Each connection takes two files, and the soft limit of a shell is a thousand.
+void allow_many_files() {
+  rlimit files{};
+  if (getrlimit(RLIMIT_NOFILE, &files) != 0) return;
+  files.rlim_cur = files.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &files);  // what the system refuses is no reason not to serve
+}
 
 }  // namespace
 
@@ -351,6 +361,7 @@ Result<std::unique_ptr<Server>> Server::start(ServerOptions options) {
   TUTTI_RETURN_IF_ERROR(check_addresses(options.cluster));
   TUTTI_RETURN_IF_ERROR(check_lease(options.lease));
   options.security = with_token_from_env(std::move(options.security));
+  allow_many_files();
   auto impl = std::make_shared<Impl>(std::move(options));
   const Status started = impl->start();
   if (!started.ok()) {

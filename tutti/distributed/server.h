@@ -75,7 +75,7 @@ class Server {
  public:
   // Listens when this returns. Errors: kInvalidArgument for an address without a port or a task that the cluster lacks;
   // kUnknown "could not start gRPC server" when the port is taken; kFailedPrecondition when it would be open to a
-  // network without security.
+  // network without security. Raises the process's soft limit of open files to the hard one.
   static Result<std::unique_ptr<Server>> start(ServerOptions options);
   // As stop().
   ~Server();

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "tutti/core/strings.h"
+
 namespace tutti::rpc_internal::connection_limits_test {
 
 using Connection = ConnectionLimits::Connection;
@@ -79,6 +81,41 @@ TEST(ConnectionLimits, AnswersThatAreNotTakenHoldRequestsBack) {
   EXPECT_TRUE(other_begun);
   limits.leave(*connection, 0, 101);
   EXPECT_TRUE(begun);
+}
+
+TEST(ConnectionLimits, AHostMayOweSoManyMessages) {
+  ConnectionLimits limits(limits_of(2, 100));
+  std::vector<Connection*> connections;
+  for (int i = 0; i < 10; ++i) {
+    for (int call = 0; call < 2; ++call) {
+      connections.push_back(*limits.enter(str_cat("ipv4:10.0.0.1:", i), kNow));
+      limits.read_when_allowed(*connections.back(), [] {});
+    }
+  }
+  EXPECT_EQ(limits.enter("ipv4:10.0.0.1:99", kNow).status(),
+            resource_exhausted("host ipv4:10.0.0.1: 20 calls wait for their message, which is the most at a time "
+                               "(ten times --max-calls)"));
+  EXPECT_TRUE(limits.enter("ipv4:10.0.0.2:1", kNow).ok()) << "each host has its own";
+  EXPECT_TRUE(limits.read_ended(*connections.front(), 1).ok());
+  EXPECT_TRUE(limits.enter("ipv4:10.0.0.1:99", kNow).ok());
+}
+
+TEST(ConnectionLimits, TellsWhetherMessagesComeOn) {
+  ConnectionLimits limits(limits_of(10, 100));
+  EXPECT_FALSE(limits.owed_message("a"));
+  Connection* connection = *limits.enter("a", kNow);
+  EXPECT_FALSE(limits.owed_message("a"));
+  limits.read_when_allowed(*connection, [] {});
+  limits.read_when_allowed(*connection, [] {});
+  const auto begun = limits.owed_message("a");
+  ASSERT_TRUE(begun);
+  EXPECT_EQ(limits.owed_message("a"), begun);
+  EXPECT_TRUE(limits.read_ended(*connection, 1).ok());
+  const auto next = limits.owed_message("a");
+  ASSERT_TRUE(next);
+  EXPECT_NE(next, begun);
+  EXPECT_TRUE(limits.read_ended(*connection, 1).ok());
+  EXPECT_FALSE(limits.owed_message("a"));
 }
 
 TEST(CallRates, ASecondsCallsAtOnceAndThenAsTimeGivesBack) {

@@ -350,6 +350,26 @@ TEST(GrpcTransport, FindsAServerThatWasRestartedOnItsPort) {
   }
 }
 
+// What the server knows of a connection then is that it has sent much and no complete request.
+TEST(GrpcTransport, TheFirstMessageOfAConnectionMayBeLarge) {
+  FunctionHandler handler = echo_handler();
+  for (const char* address : {"127.0.0.1:0", "[::1]:0", "localhost:0"}) {
+    GrpcServerOptions options = local_options();
+    options.address = address;
+    auto server = GrpcServer::start(options, handler);
+    if (!server.ok() && address == std::string("[::1]:0")) continue;  // a host without IPv6
+    ASSERT_TRUE(server.ok()) << server.status().to_string();
+    const std::string host(address, std::string(address).rfind(':'));
+    for (int i = 0; i < 3; ++i) {
+      GrpcClient client({});
+      auto channel = client.channel(str_cat(host, ":", (*server)->port()));
+      const Answer answer = call(*channel, Payload(std::string(64 << 20, 'x')));
+      ASSERT_TRUE(answer.status.ok()) << address << ": " << answer.status.to_string();
+      EXPECT_EQ(answer.payload.size(), 64u << 20);
+    }
+  }
+}
+
 TEST(GrpcTransport, ATakenPortIsAnError) {
   FunctionHandler handler = echo_handler();
   auto server = start_server(handler);

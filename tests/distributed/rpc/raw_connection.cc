@@ -40,16 +40,6 @@ bool readable(int fd, int timeout_ms) {
   return poll(&wait, 1, timeout_ms) > 0;
 }
 
-std::string http2_frame(char type, char flags, std::uint32_t stream, std::string_view payload) {
-  std::string frame;
-  for (int shift = 16; shift >= 0; shift -= 8) frame += static_cast<char>((payload.size() >> shift) & 0xFF);
-  frame += type;
-  frame += flags;
-  for (int shift = 24; shift >= 0; shift -= 8) frame += static_cast<char>((stream >> shift) & 0xFF);
-  frame += payload;
-  return frame;
-}
-
 // A header as a literal that nobody is to remember.
 std::string header(std::string_view name, std::string_view value) {
   std::string out(1, '\0');
@@ -62,9 +52,12 @@ std::string header(std::string_view name, std::string_view value) {
 
 }  // namespace
 
-RawConnection::RawConnection(int port) {
+RawConnection::RawConnection(int port, const char* from) {
   const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   const sockaddr_in address = loopback(port);
+  sockaddr_in own = loopback(0);
+  inet_pton(AF_INET, from, &own.sin_addr);
+  if (fd >= 0) bind(fd, reinterpret_cast<const sockaddr*>(&own), sizeof(own));
   if (fd >= 0 && connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0) {
     fd_ = fd;
   } else if (fd >= 0) {
@@ -98,26 +91,38 @@ std::string RawConnection::receive(std::size_t limit, int quiet_ms) {
   return received;
 }
 
-bool RawConnection::wait_closed() {
+bool RawConnection::wait_closed(int quiet_ms) {
   char buffer[4096];
-  while (readable(fd_, 60'000)) {
+  while (readable(fd_, quiet_ms)) {
     if (recv(fd_, buffer, sizeof(buffer), 0) <= 0) return true;
   }
   return false;
 }
 
-std::string http2_hello() { return "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + http2_frame(4, 0, 0, {}); }
+std::string http2_hello() { return "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + http2_frame(FrameType::kSettings, 0, 0, {}); }
+
+std::string http2_frame(FrameType type, int flags, std::uint32_t stream, std::string_view payload) {
+  std::string frame;
+  for (int shift = 16; shift >= 0; shift -= 8) frame += static_cast<char>((payload.size() >> shift) & 0xFF);
+  frame += static_cast<char>(type);
+  frame += static_cast<char>(flags);
+  for (int shift = 24; shift >= 0; shift -= 8) frame += static_cast<char>((stream >> shift) & 0xFF);
+  frame += payload;
+  return frame;
+}
+
+std::string http2_headers(std::uint32_t stream, std::string_view method, int flags) {
+  return http2_frame(FrameType::kHeaders, flags, stream,
+                     header(":method", "POST") + header(":scheme", "http") + header(":path", method) +
+                         header(":authority", "test") + header("content-type", "application/grpc") +
+                         header("te", "trailers"));
+}
 
 std::string http2_call(std::uint32_t stream, std::string_view method, std::string_view message) {
-  const std::string headers = header(":method", "POST") + header(":scheme", "http") + header(":path", method) +
-                              header(":authority", "test") + header("content-type", "application/grpc") +
-                              header("te", "trailers");
-  constexpr char kEndHeaders = 4;
-  constexpr char kEndStream = 1;
   std::string framed(1, '\0');  // not compressed
   for (int shift = 24; shift >= 0; shift -= 8) framed += static_cast<char>((message.size() >> shift) & 0xFF);
   framed += message;
-  return http2_frame(1, kEndHeaders, stream, headers) + http2_frame(0, kEndStream, stream, framed);
+  return http2_headers(stream, method) + http2_frame(FrameType::kData, kEndStream, stream, framed);
 }
 
 IdlePeers::IdlePeers(int port, int count) {

@@ -15,7 +15,8 @@ namespace tutti::test {
 // To a port of this host. Moves, does not copy.
 class RawConnection {
  public:
-  explicit RawConnection(int port);
+  // `from`: the own address, one of 127.0.0.0/8.
+  explicit RawConnection(int port, const char* from = "127.0.0.1");
   explicit RawConnection(RawConnection&& other) noexcept;
   ~RawConnection();
 
@@ -24,8 +25,8 @@ class RawConnection {
   bool send(std::string_view bytes);
   // What arrives until the peer hangs up, `limit` bytes have come or nothing has for `quiet_ms`.
   std::string receive(std::size_t limit, int quiet_ms);
-  // Waits until the peer hangs up.
-  bool wait_closed();
+  // Waits until the peer hangs up; false when nothing has come from it for `quiet_ms`.
+  bool wait_closed(int quiet_ms = 60'000);
 
  private:
   int fd_ = -1;
@@ -33,6 +34,12 @@ class RawConnection {
 
 // The bytes of HTTP/2 that begin a connection.
 std::string http2_hello();
+enum class FrameType : char { kData = 0, kHeaders = 1, kReset = 3, kSettings = 4, kContinuation = 9 };
+inline constexpr int kEndStream = 1;
+inline constexpr int kEndHeaders = 4;
+std::string http2_frame(FrameType type, int flags, std::uint32_t stream, std::string_view payload);
+// The frame that opens a unary call.
+std::string http2_headers(std::uint32_t stream, std::string_view method, int flags = kEndHeaders);
 // A whole unary call. The message may have up to 16,000 bytes.
 std::string http2_call(std::uint32_t stream, std::string_view method, std::string_view message = {});
 

@@ -1,14 +1,9 @@
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
-#include <netdb.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
 #include <chrono>
-#include <cstring>
 #include <string>
 #include <thread>
 #include <utility>
@@ -16,7 +11,9 @@
 #include "tutti/core/mutex.h"
 #include "tutti/distributed/rpc/grpc_transport.h"
 #include "tutti/distributed/rpc/internal/completion_threads.h"
+#include "tutti/distributed/rpc/internal/connection_guard.h"
 #include "tutti/distributed/rpc/internal/credentials.h"
+#include "tutti/distributed/rpc/internal/listening_sockets.h"
 #include "tutti/distributed/rpc/internal/server_call.h"
 #include "tutti/distributed/rpc/internal/wire.h"
 
@@ -55,30 +52,14 @@ void set_arguments(grpc::ServerBuilder& builder, const GrpcServerOptions& option
                                                                   2LL * limits.calls_per_connection + 100, 1 << 30)));
 }
 
-// Why nobody can listen there; gRPC does not say.
-std::string bind_error(const std::string& address) {
-  const std::size_t colon = address.rfind(':');
-  std::string host = address.substr(0, colon);
-  if (host.size() > 2 && host.front() == '[') host = host.substr(1, host.size() - 2);
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_PASSIVE;
-  addrinfo* found = nullptr;
-  const int failed =
-      getaddrinfo(host.empty() ? nullptr : host.c_str(), address.substr(colon + 1).c_str(), &hints, &found);
-  if (failed != 0) return str_cat(address, ": ", gai_strerror(failed));
-  int error = 0;
-  for (const addrinfo* one = found; one != nullptr && error == 0; one = one->ai_next) {
-    const int fd = socket(one->ai_family, one->ai_socktype, one->ai_protocol);
-    if (fd < 0) continue;
-    const int yes = 1;
-    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
-    if (bind(fd, one->ai_addr, one->ai_addrlen) != 0 || listen(fd, 1) != 0) error = errno;
-    close(fd);
-  }
-  freeaddrinfo(found);
-  if (error == 0 || error == EADDRINUSE) return str_cat(address, " is in use by another server");
-  return str_cat(address, ": ", std::strerror(error));
+// Hands accepted connections to gRPC.
+ConnectionGuard::HandOver hand_over_to(grpc::experimental::ExternalConnectionAcceptor& acceptor) {
+  return [&acceptor](int listener, UniqueFd connection) {
+    grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters parameters;
+    parameters.listener_fd = listener;
+    parameters.fd = connection.release();
+    acceptor.HandleNewConnection(&parameters);
+  };
 }
 
 }  // namespace
@@ -88,6 +69,7 @@ class GrpcServer::Impl {
   explicit Impl(GrpcServerOptions options)
       : options_(std::move(options)),
         queue_(builder_.AddCompletionQueue()),
+        guard_(options_.limits, options_.log),
         threads_("rpc-serve", polling_threads(options_.threads), *queue_) {}
   ~Impl() { stop(); }
 
@@ -97,18 +79,19 @@ class GrpcServer::Impl {
     if (stopped_) return unavailable("the server was stopped before it was opened");
     TUTTI_RETURN_IF_ERROR(check_exposure(options_.address, options_.security));
     TUTTI_ASSIGN_OR_RETURN(auto credentials, server_credentials(options_.security));
-    calls_ = std::make_unique<ServerCalls>(options_, handler, threads_);
+    auto listening = listen_at(options_.address);
+    if (!listening.ok()) return listening.status().with_context("could not start gRPC server");
+    calls_ = std::make_unique<ServerCalls>(options_, handler, threads_, guard_);
     set_arguments(builder_, options_);
-    int port = 0;
-    builder_.AddListeningPort(options_.address, std::move(credentials), &port);
+    acceptor_ = builder_.experimental().AddExternalConnectionAcceptor(
+        grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, std::move(credentials));
     builder_.RegisterAsyncGenericService(&calls_->service());
     server_ = builder_.BuildAndStart();
-    if (server_ == nullptr || port == 0) {
-      return Status(Code::kUnknown, str_cat("could not start gRPC server: ", bind_error(options_.address)));
-    }
-    port_ = port;
+    if (server_ == nullptr) return Status(Code::kUnknown, "could not start gRPC server");
+    port_ = listening->port;
     calls_->listen(*queue_);
-    return {};
+    return guard_.start(std::move(listening->sockets), hand_over_to(*acceptor_),
+                        [calls = calls_.get()](const std::string& peer) { return calls->owed_message(peer); });
   }
 
   CompletionThreads& threads() { return threads_; }
@@ -119,6 +102,7 @@ class GrpcServer::Impl {
     if (std::exchange(stopped_, true) || server_ == nullptr) return;
     calls_->begin_stop();
     calls_->wait_answered(std::chrono::steady_clock::now() + kStopGrace);
+    guard_.stop();
     server_->Shutdown(std::chrono::system_clock::now());
     calls_->wait_gone();
   }
@@ -127,7 +111,9 @@ class GrpcServer::Impl {
   const GrpcServerOptions options_;
   std::atomic<int> port_{0};
   grpc::ServerBuilder builder_;
-  std::unique_ptr<grpc::ServerCompletionQueue> queue_;  // gRPC wants it to outlive the server
+  std::unique_ptr<grpc::ServerCompletionQueue> queue_;                        // gRPC wants it to outlive the server
+  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor_;  // constant after open()
+  ConnectionGuard guard_;
   Mutex mu_;
   // Null: not opened.
   std::unique_ptr<ServerCalls> calls_ TUTTI_GUARDED_BY(mu_);

@@ -38,13 +38,22 @@ Result<ConnectionLimits::Connection*> ConnectionLimits::enter(const std::string&
     return resource_exhausted("host ", host_of(peer), ": more than ", limits_.calls_per_second,
                               " calls a second (--max-calls-per-second)");
   }
+  const auto host = hosts_.find(host_of(peer));
+  if (host != hosts_.end() && host->second.unread / kUnreadPerCall >= limits_.calls_per_connection) {
+    return resource_exhausted("host ", host_of(peer), ": ", host->second.unread,
+                              " calls wait for their message, which is the most at a time (ten times --max-calls)");
+  }
   Connection& connection = connections_[peer];
   if (connection.calls >= limits_.calls_per_connection) {
     if (connection.calls == 0) connections_.erase(peer);
     return resource_exhausted("connection ", peer, ": ", limits_.calls_per_connection,
                               " calls are open, which is the most at a time (--max-calls)");
   }
-  if (connection.calls++ == 0) connection.peer = peer;
+  if (connection.calls++ == 0) {
+    connection.peer = peer;
+    connection.host = &hosts_[host_of(peer)];
+    ++connection.host->connections;
+  }
   return &connection;
 }
 
@@ -54,7 +63,7 @@ std::vector<std::function<void()>> ConnectionLimits::take_allowed(Connection& co
          connection.answer_bytes <= limits_.connection_bytes) {
     allowed.push_back(std::move(connection.waiting.front()));
     connection.waiting.pop_front();
-    ++connection.reads;
+    if (connection.reads++ == 0) connection.latest_read = ++reads_ended_;
   }
   return allowed;
 }
@@ -63,6 +72,7 @@ void ConnectionLimits::read_when_allowed(Connection& connection, std::function<v
   std::vector<std::function<void()>> allowed;
   {
     MutexLock lock(mu_);
+    ++connection.host->unread;
     connection.waiting.push_back(std::move(read));
     allowed = take_allowed(connection);
   }
@@ -75,6 +85,8 @@ Status ConnectionLimits::read_ended(Connection& connection, std::size_t bytes) {
   {
     MutexLock lock(mu_);
     --connection.reads;
+    --connection.host->unread;
+    connection.latest_read = ++reads_ended_;
     connection.request_bytes += bytes;
     if (connection.request_bytes > limits_.connection_bytes) {
       status = resource_exhausted("connection ", connection.peer, ": ", connection.request_bytes,
@@ -100,9 +112,19 @@ void ConnectionLimits::leave(Connection& connection, std::size_t request_bytes, 
     connection.answer_bytes -= answer_bytes;
     allowed = take_allowed(connection);
     // Whoever waits has entered, so that an erased connection has nobody waiting.
-    if (--connection.calls == 0) connections_.erase(std::string(connection.peer));
+    if (--connection.calls == 0) {
+      if (--connection.host->connections == 0) hosts_.erase(host_of(connection.peer));
+      connections_.erase(std::string(connection.peer));
+    }
   }
   for (const auto& start : allowed) start();
+}
+
+std::optional<std::uint64_t> ConnectionLimits::owed_message(const std::string& peer) {
+  MutexLock lock(mu_);
+  const auto found = connections_.find(peer);
+  if (found == connections_.end() || found->second.reads == 0) return std::nullopt;
+  return found->second.latest_read;
 }
 
 }  // namespace tutti::rpc_internal

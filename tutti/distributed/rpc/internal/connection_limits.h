@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <functional>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -33,8 +35,8 @@ class CallRates {
   std::size_t forget_at_;  // hosts at which those that are silent are looked for
 };
 
-// Counts the open calls and the held bytes of every connection that has calls open, and the calls of every host; others
-// cost nothing. Thread-safe.
+// Counts the open calls and the held bytes of every connection that has calls open, and the calls of every host with
+// open or recent calls; others cost nothing. Thread-safe.
 //
 // A call goes through: enter; read_when_allowed, which calls `read` now or later; read_ended; answering; leave (from
 // any of these states but a pending read). gRPC gathers a message before it tells its size, so what bounds memory while
@@ -45,12 +47,14 @@ class ConnectionLimits {
  public:
   // Messages that arrive at the same time on one connection; each may be as large as a message may be.
   static constexpr int kReads = 16;
+  // Calls of one host whose message is not there yet, for each call that one connection may have open.
+  static constexpr int kUnreadPerCall = 10;
 
   struct Connection;  // of one peer
 
   explicit ConnectionLimits(const ServerLimits& limits) : limits_(limits), rates_(limits.calls_per_second) {}
 
-  // kResourceExhausted when the peer has too many calls open, or its host calls too often.
+  // kResourceExhausted when the peer has too many calls open, or its host calls too often or owes too many messages.
   Result<Connection*> enter(const std::string& peer, TimePoint now);
   // `read` must be short.
   void read_when_allowed(Connection& connection, std::function<void()> read);
@@ -60,8 +64,14 @@ class ConnectionLimits {
   void answering(Connection& connection, std::size_t bytes);
   // REQUIRES: the bytes as given before. The connection must not be used any more by this call.
   void leave(Connection& connection, std::size_t request_bytes, std::size_t answer_bytes);
+  // When messages of `peer` are being received: a number that changes with each that is complete.
+  std::optional<std::uint64_t> owed_message(const std::string& peer);
 
  private:
+  struct Host {
+    int connections = 0;  // with open calls
+    int unread = 0;       // calls whose message is not there yet
+  };
   std::vector<std::function<void()>> take_allowed(Connection& connection) TUTTI_REQUIRES(mu_);
 
   const ServerLimits limits_;
@@ -69,6 +79,8 @@ class ConnectionLimits {
   CallRates rates_ TUTTI_GUARDED_BY(mu_);
   // By peer. Elements stay where they are until erased, with their last call.
   std::unordered_map<std::string, Connection> connections_ TUTTI_GUARDED_BY(mu_);
+  std::unordered_map<std::string, Host> hosts_ TUTTI_GUARDED_BY(mu_);  // of connections_
+  std::uint64_t reads_ended_ TUTTI_GUARDED_BY(mu_) = 0;
 };
 
 // "ipv4:10.0.0.1" of "ipv4:10.0.0.1:40312".
@@ -76,8 +88,10 @@ std::string host_of(const std::string& peer);
 
 struct ConnectionLimits::Connection {
   std::string peer;
+  Host* host = nullptr;
   int calls = 0;
   int reads = 0;
+  std::uint64_t latest_read = 0;  // of reads_ended_: its own latest, or of when it had none under way
   std::size_t request_bytes = 0;
   std::size_t answer_bytes = 0;
   std::deque<std::function<void()>> waiting;  // reads that are not yet allowed

@@ -152,10 +152,13 @@ Status ServerCall::admit() {
   peer_ = context_.peer();
   TUTTI_ASSIGN_OR_RETURN(connection_, server_.limits_.enter(peer_, std::chrono::steady_clock::now()));
   TUTTI_ASSIGN_OR_RETURN(task_, server_.authenticate(context_));
+  server_.guard_.call_admitted(peer_);
   return {};
 }
 
 bool ServerCall::on_read(bool ok) {
+  // Before the message is no longer owed: one or the other speaks for the connection at any time.
+  if (ok) server_.guard_.message_received(peer_);
   request_bytes_ = ok ? request_.Length() : 0;
   const Status held = server_.limits_.read_ended(*connection_, request_bytes_);
   if (!ok) {
@@ -234,7 +237,11 @@ bool ServerCall::on_finished(bool ok) {
   return false;
 }
 
-bool ServerCall::on_gone(bool) { return context_.IsCancelled() && !answered_.load(); }
+bool ServerCall::on_gone(bool) {
+  if (!context_.IsCancelled()) return false;
+  server_.guard_.call_abandoned(context_.peer(), std::chrono::steady_clock::now());
+  return !answered_.load();
+}
 
 // May run while another thread still admits the call: looks only at what gRPC has set before.
 void ServerCall::tell_gone() {
@@ -242,11 +249,13 @@ void ServerCall::tell_gone() {
                    ", no longer waits for it or has gone"));
 }
 
-ServerCalls::ServerCalls(const GrpcServerOptions& options, CallHandler& handler, CompletionThreads& threads)
+ServerCalls::ServerCalls(const GrpcServerOptions& options, CallHandler& handler, CompletionThreads& threads,
+                         ConnectionGuard& guard)
     : options_(options),
       encrypted_(encrypted(options.security)),
       handler_(handler),
       threads_(threads),
+      guard_(guard),
       token_(options.security.join_token.empty()
                  ? nullptr
                  : std::make_unique<TokenVerifier>(options.security.join_token, encrypted_)),

@@ -4,7 +4,9 @@
 #include <grpcpp/completion_queue.h>
 #include <grpcpp/generic/async_generic_service.h>
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -15,6 +17,7 @@
 #include "tutti/distributed/rpc/grpc_transport.h"
 #include "tutti/distributed/rpc/internal/answer_parts.h"
 #include "tutti/distributed/rpc/internal/call_token.h"
+#include "tutti/distributed/rpc/internal/connection_guard.h"
 #include "tutti/distributed/rpc/internal/connection_limits.h"
 
 namespace tutti::rpc_internal {
@@ -33,8 +36,9 @@ class ServerCall;
 //   5. the caller may shut the queue down.
 class ServerCalls {
  public:
-  // `handler` and `threads`, which wait on the queue, must outlive it, or at least wait_gone().
-  ServerCalls(const GrpcServerOptions& options, CallHandler& handler, CompletionThreads& threads);
+  // `handler` and `threads`, which wait on the queue, must outlive it, or at least wait_gone(). `guard` outlives it.
+  ServerCalls(const GrpcServerOptions& options, CallHandler& handler, CompletionThreads& threads,
+              ConnectionGuard& guard);
 
   grpc::AsyncGenericService& service() { return service_; }
   // Waits for calls. REQUIRES: the server that has `service()` and `queue` was started; `queue` outlives the calls.
@@ -42,6 +46,8 @@ class ServerCalls {
   void begin_stop() TUTTI_EXCLUDES(mu_);
   void wait_answered(TimePoint deadline) TUTTI_EXCLUDES(mu_);
   void wait_gone() TUTTI_EXCLUDES(mu_);
+  // As ConnectionLimits::owed_message().
+  std::optional<std::uint64_t> owed_message(const std::string& peer) { return limits_.owed_message(peer); }
 
  private:
   friend class ServerCall;
@@ -63,6 +69,7 @@ class ServerCalls {
   const bool encrypted_;
   CallHandler& handler_;
   CompletionThreads& threads_;
+  ConnectionGuard& guard_;
   grpc::AsyncGenericService service_;
   grpc::ServerCompletionQueue* queue_ = nullptr;  // constant after listen()
   const std::unique_ptr<TokenVerifier> token_;    // null: none is wanted
