@@ -23,7 +23,7 @@ struct MasterOptions {
   SessionConfig default_config;                // what sessions' configs are merged over
   std::chrono::seconds session_idle_limit{0};  // 0: sessions are kept until closed
   int max_sessions = 0;                        // at one time; 0: any number
-  std::uint64_t seed = 0;                      // of request ids; 0: from the system
+  std::uint64_t seed = 0;                      // of handles and ids, for simulations; 0: from the system
   // Runs what computes for long (placing and cutting graphs) on a thread that no message waits for; null: at once.
   std::function<void(std::function<void()>)> run;
   TaskLog log;

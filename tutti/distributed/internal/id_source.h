@@ -17,28 +17,29 @@ namespace tutti::internal {
 // requests only tell requests apart.
 class IdSource {
  public:
-  // `seed`: of the numbers of requests; 0: from the system.
-  explicit IdSource(std::uint64_t seed) : ids_(seed == 0 ? random_bits() : seed) {}
+  // `seed`: of everything, for simulations, which must be repeatable; 0: from the system.
+  explicit IdSource(std::uint64_t seed) : is_seeded_(seed != 0), ids_(is_seeded_ ? seed : random_bits()) {}
 
   // Never 0.
   std::int64_t request_id() { return ids_.next(); }
   // 57 bits, as TensorFlow's: the top 7 are 0.
-  static std::int64_t step_id() {
+  std::int64_t step_id() {
     for (;;) {
-      const std::uint64_t id = random_bits() >> 7;
+      const std::uint64_t id = draw() >> 7;
       if (id != 0) return static_cast<std::int64_t>(id);
     }
   }
   // 16 hex digits.
-  static std::string handle() {
+  std::string handle() {
     constexpr std::string_view kDigits = "0123456789abcdef";
     std::string text(16, '0');
-    std::uint64_t id = random_bits();
+    std::uint64_t id = draw();
     for (auto digit = text.rbegin(); digit != text.rend(); ++digit, id >>= 4) *digit = kDigits[id & 15];
     return text;
   }
 
  private:
+  std::uint64_t draw() { return is_seeded_ ? static_cast<std::uint64_t>(ids_.next()) : random_bits(); }
   static std::uint64_t random_bits() {
     std::uint64_t bits = 0;
     TUTTI_CHECK(::getrandom(&bits, sizeof(bits), 0) == static_cast<ssize_t>(sizeof(bits)),
@@ -46,6 +47,7 @@ class IdSource {
     return bits;
   }
 
+  const bool is_seeded_;
   RequestIds ids_;
 };
 
