@@ -69,7 +69,7 @@ class GrpcServer::Impl {
   explicit Impl(GrpcServerOptions options)
       : options_(std::move(options)),
         queue_(builder_.AddCompletionQueue()),
-        guard_(options_.limits, options_.log),
+        guard_(options_.limits, options_.keepalive_timeout, options_.log),
         threads_("rpc-serve", polling_threads(options_.threads), *queue_) {}
   ~Impl() { stop(); }
 

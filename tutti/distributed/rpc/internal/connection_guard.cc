@@ -58,9 +58,6 @@ constexpr std::chrono::milliseconds kLongestWait{500};
 // Of a message that has begun, over ServerLimits::message.
 constexpr std::uint64_t kMessageBytesPerSecond = 4096;
 
-// As the servers that gRPC listens for have it: unacknowledged data breaks the connection after so long.
-constexpr unsigned kUserTimeoutMs = 10'000;
-
 rlim_t file_limit() {
   rlimit files{};
   return getrlimit(RLIMIT_NOFILE, &files) == 0 ? files.rlim_cur : 1024;
@@ -120,8 +117,9 @@ std::string peer_key(const std::string& grpc_peer) {
   return str_cat(host, " ", grpc_peer.substr(colon + 1));
 }
 
-ConnectionGuard::ConnectionGuard(const ServerLimits& limits, TaskLog log)
-    : of_one_abandoned_(Duration(1s) / std::max(1, limits.calls_per_connection)),
+ConnectionGuard::ConnectionGuard(const ServerLimits& limits, std::chrono::milliseconds unacknowledged, TaskLog log)
+    : unacknowledged_ms_(static_cast<unsigned>(unacknowledged.count())),
+      of_one_abandoned_(Duration(1s) / std::max(1, limits.calls_per_connection)),
       message_seconds_(static_cast<int>(std::chrono::ceil<std::chrono::seconds>(limits.message).count())),
       log_(std::move(log)) {}
 
@@ -273,7 +271,7 @@ void ConnectionGuard::take_in(int listener, UniqueFd accepted) {
     ++of_host_[name.host];
     const int yes = 1;
     ::setsockopt(accepted.get(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
-    ::setsockopt(accepted.get(), IPPROTO_TCP, TCP_USER_TIMEOUT, &kUserTimeoutMs, sizeof(kUserTimeoutMs));
+    ::setsockopt(accepted.get(), IPPROTO_TCP, TCP_USER_TIMEOUT, &unacknowledged_ms_, sizeof(unacknowledged_ms_));
     ::setsockopt(accepted.get(), IPPROTO_TCP, TCP_WINDOW_CLAMP, &kFirstWindow, sizeof(kFirstWindow));
     const auto distrust = distrusted_.find(name.host);
     if (distrust != distrusted_.end()) {

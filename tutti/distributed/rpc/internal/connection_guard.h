@@ -1,6 +1,7 @@
 // Accepts the connections of a server, and closes those that would make gRPC hold memory or compute without limit.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -50,13 +51,13 @@ class ConnectionGuard {
   // When `peer` owes (the rest of) a message: a number that changes whenever a message of it was received completely.
   using OwedMessage = std::function<std::optional<std::uint64_t>(const std::string& peer)>;
 
-  // `log`: where it says whom it refused; null: standard error.
-  ConnectionGuard(const ServerLimits& limits, TaskLog log);
+  // `unacknowledged`: how long the peer's host may leave data unacknowledged before the connection breaks. `log`: where
+  // it says whom it refused; null: standard error.
+  ConnectionGuard(const ServerLimits& limits, std::chrono::milliseconds unacknowledged, TaskLog log);
   ~ConnectionGuard();  // stop()
 
   // Once. The functions are called on the guard's threads until stop() has returned; `owed_message` with its lock held.
-  // Errors:
-  // kResourceExhausted when the process has no file or thread left for it.
+  // Errors: kResourceExhausted when the process has no file or thread left for it.
   Status start(std::vector<UniqueFd> listeners, HandOver hand_over, OwedMessage owed_message);
   // Stops listening. Connections that were handed over stay as they are. Idempotent.
   void stop();
@@ -159,6 +160,7 @@ class ConnectionGuard {
   void to_say(const std::string& line) TUTTI_REQUIRES(mu_);
   void say() TUTTI_EXCLUDES(mu_);
 
+  const unsigned unacknowledged_ms_;
   const Duration of_one_abandoned_;  // part of a second's abandoned calls that each uses up
   const int message_seconds_;
   const TaskLog log_;
