@@ -19,6 +19,8 @@ const std::string kToken = "open sesame";
 
 // Short beside a schedule, so that cut links and silent tasks come to its end.
 constexpr std::chrono::seconds kLease(1);
+// Shorter than some messages take.
+constexpr std::chrono::milliseconds kTooShortLease(2);
 
 std::string device_of(const std::string& task) { return task + "/device:CPU:0"; }
 
@@ -126,7 +128,7 @@ class SimTask {
     options.incarnation = incarnation_;
     options.token = kToken;
     options.health.lease = kLease;
-    if (cluster_.planted() == Planted::kPeersDoubted) options.health.lease = options.health.heartbeat / 2;
+    if (cluster_.planted() == Planted::kPeersDoubted) options.health.lease = kTooShortLease;
     options.clock = &cluster_.clock();
     options.dial = [this](const std::string& address, const std::string&) {
       return cluster_.network().channel(name_, address);

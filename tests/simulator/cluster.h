@@ -37,7 +37,7 @@ enum class Planted {
   kNoCleanup,             // a worker never hears that a step is over
   kSessionsSurviveCrash,  // a restarted worker still knows its predecessor's graphs
   kErrorsUnanswered,      // a master that fails says nothing
-  kPeersDoubted,          // who watches its peers calls them gone between two heartbeats
+  kPeersDoubted,          // a task takes its peers for dead before their answers can be there
   kClientsImmortal,       // a master waits for clients that are gone
   kLeasesShort,           // a master does not wait for clients to renew their leases
 };

@@ -24,12 +24,12 @@ constexpr std::chrono::minutes kCreateTimeout{10};
 class Client {
  public:
   Client(const std::string& target, const std::string& address, const ConnectOptions& options)
-      : grpc_(std::make_unique<GrpcClient>(
-            GrpcClient::Options{.security = options.security, .keepalive_timeout = keepalive_timeout(options.lease)})) {
+      : grpc_(std::make_unique<GrpcClient>(GrpcClient::Options{
+            .security = options.security, .keepalive_timeout = keepalive_timeout(*options.lease)})) {
     PeersOptions peers;
     peers.addresses = {{target, address}};
     peers.token = options.security.join_token;
-    peers.health.lease = options.lease;
+    peers.health.lease = *options.lease;
     peers.clock = clock_.get();
     peers.log = options.log;
     peers.dial = [this](const std::string& to, const std::string&) { return grpc_->channel(to); };
@@ -123,10 +123,9 @@ CallOptions call_options(const ConnectOptions& options, Clock& clock) {
 }  // namespace
 
 Status check_lease(std::chrono::milliseconds lease) {
-  if (lease >= kShortestLease) return {};
-  return invalid_argument("a lease of ", lease.count(),
-                          " ms is too short: a task would be given up between heartbeats (", kShortestLease.count(),
-                          " ms at least)");
+  if (lease >= kShortestLease && lease <= kLongestLease) return {};
+  return invalid_argument("a lease of ", lease.count(), " ms is not from ", kShortestLease.count(), " to ",
+                          kLongestLease.count(), " ms");
 }
 
 std::chrono::milliseconds keepalive_timeout(std::chrono::milliseconds lease) {
@@ -153,7 +152,8 @@ Result<std::unique_ptr<Session>> connect(const std::string& target, Graph& graph
   ConnectOptions options = given;
   options.security = with_token_from_env(std::move(options.security));
   TUTTI_ASSIGN_OR_RETURN(const std::string address, target_address(target));
-  TUTTI_RETURN_IF_ERROR(check_lease(options.lease));
+  TUTTI_ASSIGN_OR_RETURN(options.lease, lease_of(options));
+  TUTTI_RETURN_IF_ERROR(check_lease(*options.lease));
   auto client = std::make_unique<Client>(target, address, options);
   auto master = make_leased_master(make_remote_master(client->channel()), client->channel(), client->clock());
   RemoteSessionOptions remote = remote_session_options(target, options, &client->clock());
@@ -167,7 +167,8 @@ Status reset(const std::string& target, const std::vector<std::string>& containe
   ConnectOptions options = given;
   options.security = with_token_from_env(std::move(options.security));
   TUTTI_ASSIGN_OR_RETURN(const std::string address, target_address(target));
-  TUTTI_RETURN_IF_ERROR(check_lease(options.lease));
+  TUTTI_ASSIGN_OR_RETURN(options.lease, lease_of(options));
+  TUTTI_RETURN_IF_ERROR(check_lease(*options.lease));
   Client client(target, address, options);
   const auto master = make_remote_master(client.channel());
   const auto ended = std::make_shared<std::promise<Status>>();

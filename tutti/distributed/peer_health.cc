@@ -51,11 +51,14 @@ std::string_view peer_state_name(PeerState state) {
   return "lost";
 }
 
-PeerHealth::PeerHealth(PeerHealthOptions options)
-    : options_([&options] {
-        options.suspect = std::min(options.suspect, options.lease);
-        return options;
-      }()) {}
+PeerHealthOptions PeerHealthOptions::within_lease() const {
+  PeerHealthOptions fitting = *this;
+  fitting.suspect = std::min(suspect, lease / 2);
+  fitting.heartbeat = std::min(heartbeat, lease / 4);
+  return fitting;
+}
+
+PeerHealth::PeerHealth(PeerHealthOptions options) : options_(options.within_lease()) {}
 
 Duration PeerHealth::next_retry(const Peer& peer) const {
   if (peer.retry == Duration(0)) return options_.first_retry;
@@ -63,9 +66,13 @@ Duration PeerHealth::next_retry(const Peer& peer) const {
 }
 
 void PeerHealth::forgive(TimePoint now) {
-  const auto expected = next_tick();
-  if (!expected || now <= *expected + options_.heartbeat) return;
-  const Duration late = now - *expected;
+  const auto next = next_tick();
+  if (!next) return;
+  // What was forgiven at an input before the tick is not forgiven again.
+  const TimePoint expected = std::max(*next, forgiven_until_);
+  if (now <= expected + options_.heartbeat) return;
+  forgiven_until_ = now;
+  const Duration late = now - expected;
   for (auto& [task, peer] : peers_) peer.heard = std::min(now, peer.heard + late);
 }
 

@@ -16,8 +16,9 @@ namespace tutti {
 
 // How long a task may be silent before the others take it for dead.
 inline constexpr std::chrono::milliseconds kDefaultLease{30'000};
-// The shortest lease that can be asked for: several heartbeats.
+// The leases that can be asked for.
 inline constexpr std::chrono::milliseconds kShortestLease{500};
+inline constexpr std::chrono::milliseconds kLongestLease{1'000'000'000};
 
 struct PeerHealthOptions {
   Duration heartbeat = std::chrono::milliseconds(250);  // a live peer that was silent for so long is asked
@@ -33,6 +34,9 @@ struct PeerHealthOptions {
   // again and again.
   Duration patience = std::chrono::seconds(3);
   Duration reminder = std::chrono::seconds(10);
+
+  // With a suspicion and heartbeats that come several times within the lease.
+  PeerHealthOptions within_lease() const;
 };
 
 enum class PeerState {
@@ -140,6 +144,7 @@ class PeerHealth {
   std::optional<TimePoint> next_tick_of(const Peer& peer) const;
 
   const PeerHealthOptions options_;
+  TimePoint forgiven_until_{};
   std::map<std::string, Peer> peers_;
 };
 

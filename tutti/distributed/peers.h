@@ -37,8 +37,9 @@ struct PeersOptions {
 };
 
 // Drives a PeerHealth: asks peers whom somebody uses, says hello, takes the fast way where there is one and the plain
-// one where not or no longer. Calls to a peer that is lost end with the cause, when one more attempt to reach it has
-// failed; those to a silent one at once. A peer that does not know our service is asked by GetStatus. Thread-safe.
+// one where not or no longer. Calls to a suspect wait. Calls to a peer that is lost end with the cause, when one more
+// attempt to reach it has failed; to one that was lost for its silence, at once. A peer that does not know our service
+// is asked by GetStatus. Thread-safe.
 class Peers : public WorkerDirectory {
  public:
   explicit Peers(PeersOptions options);

@@ -62,8 +62,9 @@ struct ConnectOptions {
   bool wait_for_ready = true;
   SecurityOptions security;
   bool shared_memory = true;
-  // How long the master may be silent before calls to it end with kUnavailable; as ServerOptions has it.
-  std::chrono::milliseconds lease = kDefaultLease;
+  // How long the master may be silent before calls to it end with kUnavailable; as ServerOptions has it. Nothing: what
+  // TUTTI_LEASE says, else kDefaultLease.
+  std::optional<std::chrono::milliseconds> lease;
   // Where lines for people go; null: nothing is said.
   TaskLog log = log_to_stderr(LogLevel::kWarning);
   // Ends the wait for the cluster, with its cause; null: nothing does. Outlives the call of connect.

@@ -21,7 +21,7 @@ Result<int> threads_from_env() {
 }
 
 Result<std::chrono::milliseconds> lease_from_env() {
-  constexpr double kLongest = 1e6;
+  constexpr double kLongest = std::chrono::duration<double>(kLongestLease).count();
   constexpr double kShortest = std::chrono::duration<double>(kShortestLease).count();
   const char* variable = std::getenv("TUTTI_LEASE");
   if (variable == nullptr || *variable == '\0') return kDefaultLease;
@@ -33,6 +33,11 @@ Result<std::chrono::milliseconds> lease_from_env() {
                             " to ", kLongest);
   }
   return std::chrono::milliseconds(std::llround(1000 * seconds));
+}
+
+Result<std::chrono::milliseconds> lease_of(const ConnectOptions& options) {
+  if (options.lease) return *options.lease;
+  return lease_from_env();
 }
 
 SecurityOptions with_token_from_env(SecurityOptions security) {

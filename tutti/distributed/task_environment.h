@@ -18,6 +18,9 @@ Result<int> threads_from_env();
 // number from 0.5 to a million.
 Result<std::chrono::milliseconds> lease_from_env();
 
+// `options.lease`, else lease_from_env().
+Result<std::chrono::milliseconds> lease_of(const ConnectOptions& options);
+
 // `security` with the join token that TUTTI_JOIN_TOKEN says, where it has none of its own and is not insecure.
 SecurityOptions with_token_from_env(SecurityOptions security);
 

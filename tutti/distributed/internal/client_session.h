@@ -9,7 +9,7 @@
 
 namespace tutti {
 
-// kInvalidArgument for a lease between whose ends there would be no heartbeat.
+// kInvalidArgument for a lease that is too short for a heartbeat, or longer than anyone can wait.
 Status check_lease(std::chrono::milliseconds lease);
 // For connections: a peer is taken for dead by its lease, before its connections are.
 std::chrono::milliseconds keepalive_timeout(std::chrono::milliseconds lease);

@@ -26,7 +26,7 @@ bool is_answer(Code code) {
 CallOptions Peers::Impl::question() {
   CallOptions options;
   options.cancellation = &questions_;
-  options.deadline = options_.clock->now() + options_.health.suspect;
+  options.deadline = options_.clock->now() + options_.health.within_lease().suspect;
   return options;
 }
 
@@ -107,11 +107,12 @@ void Peers::Impl::hello_answered(const std::string& task, const HelloRequest& re
 
 void Peers::Impl::greeted(const std::string& task, const HelloReply& reply) {
   bool want_fast = false;
+  std::shared_ptr<Channel> rejoined;  // ends after the lock
   {
     MutexLock lock(mu_);
     Peer& peer = *peers_.at(task);
     peer.asking = false;
-    peer.plain_failed = false;
+    rejoined = drop_failed(peer);
     peer.greeted = reply.incarnation;
     const bool has_fast = peer.fast && peer.fast_to == reply.incarnation;
     want_fast = stopped_.ok() && options_.dial_fast && !reply.shm_name.empty() && reply.host_id == options_.host_id &&
@@ -201,14 +202,22 @@ void Peers::Impl::get_status(const std::string& task, const std::shared_ptr<Chan
                   GetStatusReply reply;
                   status.update(status.ok() ? decode(bytes, reply) : Status());
                   if (!status.ok()) return self->ask_failed(task, status);
+                  std::shared_ptr<Channel> rejoined;  // ends after the lock
                   {
                     MutexLock lock(self->mu_);
-                    self->peers_.at(task)->asking = false;
-                    self->peers_.at(task)->plain_failed = false;
+                    Peer& peer = *self->peers_.at(task);
+                    peer.asking = false;
+                    rejoined = self->drop_failed(peer);
                   }
                   const std::uint64_t incarnation = reply.devices.empty() ? 1 : reply.devices.front().incarnation;
                   self->heard_of(task, incarnation);
                 });
+}
+
+// A peer whose connections failed answers again: the channel for calls may still pause before it tries again.
+std::shared_ptr<Channel> Peers::Impl::drop_failed(Peer& peer) {
+  if (!std::exchange(peer.plain_failed, false)) return nullptr;
+  return std::move(peer.plain);
 }
 
 void Peers::Impl::ask_failed(const std::string& task, const Status& status) {

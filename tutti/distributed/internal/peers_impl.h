@@ -108,6 +108,7 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
     bool asking_afresh = false;   // and over a connection that was begun for it
     bool silent = false;          // lost, but somebody takes connections there: a stopped process, a host that is off
     bool broke = false;           // a way to it, since it was last heard of
+    bool call_broke = false;      // with a call of ours
     bool unknown_called = false;  // another incarnation than the one that is known, since it was last asked
     bool plain_failed = false;    // a plain connection could not be begun; the channel pauses before it tries again
     bool found_said = false;
@@ -159,6 +160,7 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
   void greeted(const std::string& task, const HelloReply& reply);
   void send_heartbeat(const std::string& task, const std::shared_ptr<Channel>& channel, bool fast);
   void get_status(const std::string& task, const std::shared_ptr<Channel>& channel);
+  std::shared_ptr<Channel> drop_failed(Peer& peer) TUTTI_REQUIRES(mu_);
   void ask_failed(const std::string& task, const Status& status);
   void connect_fast(const std::string& task, const HelloReply& reply);
   void fast_lost(const std::string& task, std::uint64_t number);
