@@ -155,9 +155,12 @@ ServerOptions this_task(const Flags& flags) {
     options.cluster = ClusterSpec::from_flags(flags.ps_hosts, flags.worker_hosts).value_or_throw();
     options.job = flags.job_name;
     options.task = flags.task_index;
-    options.security = flags.security;
-    options.data_directories = flags.data_directories;
   }
+  options.security.ca_file = flags.security.ca_file;
+  options.security.certificate_file = flags.security.certificate_file;
+  options.security.key_file = flags.security.key_file;
+  options.security.insecure = flags.security.insecure;
+  if (!flags.data_directories.empty()) options.data_directories = flags.data_directories;
   if (!flags.join_token_file.empty()) {
     const std::string text = read_file(local_file_system(), flags.join_token_file).value_or_throw();
     options.security.join_token = str_strip(text);

@@ -21,7 +21,7 @@ struct LaunchOptions {
   int threads = 0;
   // Seconds that a task may be silent before the others take it for dead; 0: as TUTTI_LEASE says, or the default.
   double lease_seconds = 0;
-  // The job's secret, without which nobody else on the machine can use its tasks; empty: anybody can.
+  // The job's join token, which keeps other users of the machine from running graphs on its tasks; empty: they can.
   std::string join_token;
   // Without a secret: the directories that the tasks' graphs may read and write.
   std::vector<std::string> data_directories;

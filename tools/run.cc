@@ -81,7 +81,7 @@ std::chrono::milliseconds milliseconds_of(double seconds) {
   return std::chrono::milliseconds(static_cast<std::int64_t>(std::ceil(1000 * seconds)));
 }
 
-// The job's secret: what the user gave, else one that nobody can guess.
+// The join token that the user has set, else a random one.
 std::string draw_join_token() {
   const char* const given = std::getenv("TUTTI_JOIN_TOKEN");
   if (given != nullptr && *given != '\0') return given;
@@ -97,10 +97,23 @@ std::string draw_join_token() {
   return token;
 }
 
+// They travel in one variable, separated by colons.
+void check_data_directories(const RunFlags& flags) {
+  if (!flags.insecure && !flags.launch.data_directories.empty()) {
+    throw_error(invalid_argument("--data-dir needs --insecure: with the job's secret nobody else runs graphs here"));
+  }
+  for (const std::string& directory : flags.launch.data_directories) {
+    if (directory.empty() || directory.find(':') != directory.npos) {
+      throw_error(invalid_argument("--data-dir=\"", printable(directory), "\": it must have a name without a colon"));
+    }
+  }
+}
+
 int run_job(RunFlags& flags) {
   try {
     std::error_code error;
     if (!flags.insecure) flags.launch.join_token = draw_join_token();
+    check_data_directories(flags);
     if (flags.launch.data_directories.empty()) flags.launch.data_directories = {std::filesystem::current_path()};
     const LaunchPlace place = {.environment = environment(),
                                .tutti = std::filesystem::read_symlink("/proc/self/exe", error),
