@@ -108,7 +108,7 @@ TEST(Shape, MistakesThrowAndChangeNothing) {
     }
     return "nothing";
   };
-  EXPECT_NE(thrown([] { Shape{-1}; }).find("shape [-1]: a dimension is negative"), std::string::npos);
+  EXPECT_NE(thrown([] { Shape{-1}; }).find("a dimension is negative"), std::string::npos);
   EXPECT_NE(thrown([] { Shape{kHuge, 4}; }).find("do not fit in 64 bits"), std::string::npos);
   EXPECT_NE(thrown([] { (void)Shape{2}.without_dim(1); }).find("shape [2]: there is no dimension 1"),
             std::string::npos);

@@ -236,8 +236,9 @@ TEST(Tensor, MistakesThrow) {
         (void)Tensor::of<float>({3, 2}, {1, 2, 3});
       },
       "Tensor::of: 3 values for shape [3,2], which has 6 elements");
-  for (const auto& [begin, end] : {std::pair{1, 3}, {-1, 1}, {2, 1}}) {
-    expect_thrown([&] { (void)tensor.slice(begin, end); }, str_cat("rows [", begin, ",", end, ") of shape [2,3]"));
+  for (const auto& rows : {std::pair{1, 3}, {-1, 1}, {2, 1}}) {
+    expect_thrown([&] { (void)tensor.slice(rows.first, rows.second); },
+                  str_cat("rows [", rows.first, ",", rows.second, ") of shape [2,3]"));
   }
   expect_thrown([&] { (void)Tensor::scalar(1.0f).slice(0, 0); }, "of shape []");
   expect_thrown([&] { (void)tensor.reshaped(Shape{5}); }, "[2,3] as [5]: 6 elements are not 5");

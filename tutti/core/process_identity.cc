@@ -39,13 +39,13 @@ std::string start_time(std::int64_t process) {
   return fields.size() > kStartTime ? std::string(fields[kStartTime]) : "";
 }
 
-std::string identity_of(std::int64_t process) {
+}  // namespace
+
+std::string process_identity(std::int64_t process) {
   return str_cat(host_identity(), " ", process, " ", start_time(process));
 }
 
-}  // namespace
-
-std::string process_identity() { return identity_of(getpid()); }
+std::string process_identity() { return process_identity(getpid()); }
 
 ProcessLife process_life(const std::string& identity) {
   const std::vector<std::string_view> parts = str_split(identity, ' ');
@@ -53,11 +53,15 @@ ProcessLife process_life(const std::string& identity) {
   if (parts.size() != 3 || parts[0] != host_identity() || !parse_int64(parts[1], &process) || process < 1) {
     return ProcessLife::kElsewhere;
   }
-  // A zombie has a start time too, and runs no more.
   const std::string stat = read_all(str_cat("/proc/", process, "/stat"));
   const std::size_t name_end = stat.rfind(')');
-  const bool ended = name_end == stat.npos || stat.compare(name_end, 3, ") Z") == 0;
-  return !ended && start_time(process) == parts[2] ? ProcessLife::kLives : ProcessLife::kGone;
+  if (name_end == stat.npos) {
+    // There is none, or the system hides other users' processes.
+    const bool none = kill(static_cast<pid_t>(process), 0) != 0 && errno == ESRCH;
+    return none ? ProcessLife::kGone : ProcessLife::kElsewhere;
+  }
+  const bool zombie = stat.compare(name_end, 3, ") Z") == 0;  // which has a start time, too
+  return !zombie && start_time(process) == parts[2] ? ProcessLife::kLives : ProcessLife::kGone;
 }
 
 std::string describe_this_process() {

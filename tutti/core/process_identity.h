@@ -1,12 +1,15 @@
 // Names for processes by which another process of the same host can tell whether they still live.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 namespace tutti {
 
 // This process: host, process number and start time, so that a later process with the same number is another one.
 std::string process_identity();
+// Another process of this host, by its number.
+std::string process_identity(std::int64_t process);
 
 enum class ProcessLife {
   kLives,
