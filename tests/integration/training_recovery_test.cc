@@ -68,10 +68,9 @@ class ProgressHook : public SessionRunHook {
 // A training program of one worker, on a thread of this process, until it is told to stop.
 class Program {
  public:
-  Program(const ProcessCluster& cluster, int worker, const std::string& checkpoint_dir,
-          bool fail_on_lost_values = false)
+  using Change = std::function<void(MonitoredTrainingSessionOptions&)>;
+  Program(const ProcessCluster& cluster, int worker, const std::string& checkpoint_dir, const Change& change = nullptr)
       : replica_(cluster.spec(), worker) {
-    options_.fail_on_lost_values = fail_on_lost_values;
     options_.master = cluster.target("worker", worker);
     options_.is_chief = worker == 0;
     options_.checkpoint_dir = checkpoint_dir;
@@ -84,6 +83,7 @@ class Program {
       MutexLock lock(mu_);
       lines_.push_back(line);
     };
+    if (change) change(options_);
     ended_ = std::async(std::launch::async, [this] { return train(); });
   }
   ~Program() { cancellation_.cancel(cancelled("the test is over")); }
@@ -199,7 +199,7 @@ TEST_F(TrainingRecovery, WithoutACheckpointOnlyWhatWasLostIsInitialised) {
 }
 
 TEST_F(TrainingRecovery, AJobMayAskToFailWhenValuesAreLost) {
-  Program chief(cluster, 0, "", /*fail_on_lost_values=*/true);
+  Program chief(cluster, 0, "", [](auto& options) { options.fail_on_lost_values = true; });
   ASSERT_TRUE(chief.makes_steps(50)) << chief.log();
   restart("ps", 1);
   const Program::End end = chief.end();
@@ -266,22 +266,28 @@ TEST(TrainingStart, AClusterThatIsNotThereIsWaitedForAsLongAsTheProgramSays) {
   }
 }
 
-TEST_F(TrainingRecovery, ANewChiefGoesOnWhereTheLastOneSaved) {
-  {
-    Program first(cluster, 0, directory.path());
-    ASSERT_TRUE(first.makes_steps(50)) << first.log();
-    first.kill();
-    EXPECT_EQ(first.stop().status.code(), Code::kCancelled);
+TEST_F(TrainingRecovery, ANewChiefGoesOnWithTheValuesOrWhereTheLastOneSaved) {
+  for (const bool keep : {false, true}) {
+    SCOPED_TRACE(keep ? "with the values" : "with the checkpoint");
+    {
+      Program first(cluster, 0, directory.path(), [&](auto& options) { options.keep_values = keep; });
+      ASSERT_TRUE(first.makes_steps(50)) << first.log();
+      first.kill();
+      EXPECT_EQ(first.stop().status.code(), Code::kCancelled);
+    }
+    const std::int64_t saved = newest_step(directory.path());
+    EXPECT_GE(saved, 40);
+    Program second(cluster, 0, directory.path(), [&](auto& options) { options.keep_values = keep; });
+    ASSERT_TRUE(second.says(keep ? "All variables still have the values" : str_cat("model.ckpt-", saved)))
+        << second.log();
+    ASSERT_TRUE(second.makes_steps(10)) << second.log();
+    const Program::End end = second.stop();
+    ASSERT_TRUE(end.status.ok()) << end.status.to_string();
+    EXPECT_GE(end.step, saved + 10);
+    // The step that was cancelled may have changed w and not the step yet.
+    EXPECT_GE(end.w, 10 + 0.5f * static_cast<float>(end.step));
+    EXPECT_LE(end.w, 10 + 0.5f * static_cast<float>(end.step + (keep ? 1 : 0)));
   }
-  const std::int64_t saved = newest_step(directory.path());
-  EXPECT_GE(saved, 40);
-  Program second(cluster, 0, directory.path());
-  ASSERT_TRUE(second.says(str_cat("model.ckpt-", saved))) << second.log();
-  ASSERT_TRUE(second.makes_steps(10)) << second.log();
-  const Program::End end = second.stop();
-  ASSERT_TRUE(end.status.ok()) << end.status.to_string();
-  EXPECT_GE(end.step, saved + 10);
-  EXPECT_EQ(end.w, 10 + 0.5f * static_cast<float>(end.step));
 }
 
 }  // namespace tutti::training_recovery_test

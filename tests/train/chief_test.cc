@@ -1,12 +1,11 @@
 // One chief a job, and what it finds when it comes: on a cluster within this process.
 #include <gtest/gtest.h>
-#include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <array>
+#include <csignal>
 #include <future>
+#include <thread>
 
+#include "tests/support/child_process.h"
 #include "tests/train/train_fixture.h"
 #include "tutti/core/process_identity.h"
 #include "tutti/core/strings.h"
@@ -24,50 +23,18 @@ TEST(ChiefState, SurvivesItsText) {
   const ChiefState state{.id = "12-34",
                          .name = "process 7 on node (master grpc://a:1)",
                          .process = "boot/pid:[1] 7 99",
+                         .model = "4711",
                          .beat = 5,
                          .phase = ChiefState::Phase::kFailed,
                          .step = 120,
                          .error = "Internal: two\nlines"};
   EXPECT_EQ(internal::decode_chief_state(internal::encode(state)), state);
-  for (const char* text : {"", "tutti chief 1", "tutti chief 2\na\nb\nc\n1\ntraining\n2\n",
-                           "tutti chief 1\na\nb\nc\nx\ntraining\n2\n", "tutti chief 1\na\nb\nc\n1\nsleeping\n2\n"}) {
+  for (const char* text :
+       {"", "tutti chief 1", "tutti chief 2\na\nb\nc\nd\n1\ntraining\n2\n",
+        "tutti chief 1\na\nb\nc\nd\nx\ntraining\n2\n", "tutti chief 1\na\nb\nc\nd\n1\nsleeping\n2\n"}) {
     EXPECT_FALSE(internal::decode_chief_state(text)) << text;
   }
 }
-
-// A process that does nothing until it is killed.
-class Sleeper {
- public:
-  Sleeper() {
-    std::array<int, 2> ends{};
-    EXPECT_EQ(pipe(ends.data()), 0);
-    child_ = fork();
-    if (child_ == 0) {
-      const std::string identity = process_identity();
-      const ssize_t written = write(ends[1], identity.data(), identity.size());
-      static_cast<void>(written);
-      pause();
-      _exit(0);
-    }
-    std::array<char, 256> text{};
-    const ssize_t length = read(ends[0], text.data(), text.size());
-    identity_.assign(text.data(), static_cast<std::size_t>(std::max<ssize_t>(length, 0)));
-    close(ends[0]);
-    close(ends[1]);
-  }
-  ~Sleeper() { end(); }
-  const std::string& identity() const { return identity_; }
-  void end() {
-    if (child_ <= 0) return;
-    kill(child_, SIGKILL);
-    waitpid(child_, nullptr, 0);
-    child_ = -1;
-  }
-
- private:
-  pid_t child_ = -1;
-  std::string identity_;
-};
 
 // Counts: each step adds one to the global step on ps 0 and 0.5 to w on ps 1, which starts at 10.
 struct CountingReplica {
@@ -99,7 +66,13 @@ class LoseOnce : public SessionRunHook {
 
 class ChiefTest : public ::testing::Test {
  protected:
-  ChiefTest() : cluster_(InProcessCluster::start({.workers = 2, .ps = 2}).value_or_throw()) {}
+  ChiefTest() : cluster_(InProcessCluster::start({.workers = 2, .ps = 2, .server = quiet()}).value_or_throw()) {}
+
+  static ServerOptions quiet() {
+    ServerOptions options;
+    options.log = [](const std::string&) {};
+    return options;
+  }
 
   MonitoredTrainingSessionOptions options(int worker, bool is_chief = true) {
     MonitoredTrainingSessionOptions options;
@@ -115,19 +88,28 @@ class ChiefTest : public ::testing::Test {
   float w(MonitoredTrainingSession& session, const CountingReplica& replica) {
     return session.run({}, {*replica.w})[0].scalar<float>();
   }
-  // As a chief of another process would have left it, at this step.
-  void leave_record(CountingReplica& replica, const std::string& process, ChiefState::Phase phase, std::int64_t step) {
+  // What a chief leaves that dies in its step 5, after `change` of its last word.
+  void leave_record(const std::function<void(ChiefState&)>& change) {
+    CountingReplica replica;
+    {
+      Cancellation gone;
+      MonitoredTrainingSessionOptions wanted = options(0);
+      wanted.environment.cancellation = &gone;
+      MonitoredTrainingSession session(replica.graph, wanted);
+      for (int i = 0; i < 5; ++i) session.run({replica.train});
+      gone.cancel(cancelled("killed"));
+      EXPECT_THROW(session.run({replica.train}), Error);
+    }
     const ChiefRecord record(replica.graph);
     const auto session = connect(cluster_->target(), replica.graph).value_or_throw();
-    session->run({global_variables_initializer(replica.graph)});
-    for (std::int64_t i = 0; i < step; ++i) session->run({replica.train});
-    const ChiefState state{.id = "other",
-                           .name = "process 1 on afar",
-                           .process = process,
-                           .phase = phase,
-                           .step = step,
-                           .error = phase == ChiefState::Phase::kFailed ? "Internal: why" : ""};
-    ASSERT_TRUE(record.write(*session, state, {}).ok());
+    std::optional<ChiefState> state = record.read(*session, {}).value_or_throw();
+    ASSERT_TRUE(state);
+    EXPECT_EQ(state->phase, ChiefState::Phase::kStopped);
+    state->id = "other";
+    state->name = "process 1 on afar";
+    state->phase = ChiefState::Phase::kTraining;
+    change(*state);
+    ASSERT_TRUE(record.write(*session, *state, {}).ok());
   }
   Status thrown(const std::function<void()>& body) {
     try {
@@ -155,21 +137,81 @@ TEST_F(ChiefTest, ASecondChiefIsRefusedByName) {
 }
 
 TEST_F(ChiefTest, AChiefInALivingProcessIsRespectedAndADeadOneSucceededAtOnce) {
-  Sleeper other;
+  ChildProcess other({"/bin/sleep", "600"});
+  leave_record([&](ChiefState& state) { state.process = process_identity(other.id()); });
   CountingReplica replica;
-  leave_record(replica, other.identity(), ChiefState::Phase::kTraining, 7);
   const Status refused = thrown([&] { MonitoredTrainingSession session(replica.graph, options(0)); });
   EXPECT_EQ(refused.code(), Code::kFailedPrecondition);
   EXPECT_NE(refused.message().find("process 1 on afar"), std::string::npos) << refused.message();
 
-  other.end();
+  other.send(SIGKILL);
+  other.wait();
   CountingReplica again;
-  const auto begin = std::chrono::steady_clock::now();
   MonitoredTrainingSession session(again.graph, options(0));
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, 2s) << "no lease had to run out";
-  EXPECT_EQ(step(session, again), 7) << "its values are kept";
-  EXPECT_EQ(w(session, again), 13.5f);
+  EXPECT_EQ(lines_.count("to see whether it lives"), 0) << "its process tells";
+  EXPECT_EQ(step(session, again), 5) << "its values are kept";
+  EXPECT_EQ(w(session, again), 12.5f);
   EXPECT_EQ(lines_.count("All variables still have the values of the earlier chief (process 1 on afar)"), 1);
+}
+
+TEST_F(ChiefTest, ASilentChiefElsewhereIsSucceededAfterItsLease) {
+  leave_record([](ChiefState& state) { state.process = "elsewhere"; });
+  CountingReplica replica;
+  MonitoredTrainingSessionOptions wanted = options(0);
+  wanted.config.cluster.lease = 1500ms;
+  MonitoredTrainingSession session(replica.graph, wanted);
+  EXPECT_EQ(lines_.count("Another chief was here: process 1 on afar. Waiting for up to 2 s"), 1);
+  EXPECT_EQ(step(session, replica), 5);
+}
+
+// Each leaves values that must not be trained on.
+TEST_F(ChiefTest, ValuesOfUnknownOriginAreNotKept) {
+  for (const auto& change : std::vector<std::function<void(ChiefState&)>>{
+           [](ChiefState& state) { state.phase = ChiefState::Phase::kReplacing; },
+           [](ChiefState& state) { state.model = "another"; }}) {
+    ChildProcess other({"/bin/sleep", "600"});
+    leave_record([&](ChiefState& state) {
+      state.process = process_identity(other.id());
+      change(state);
+    });
+    other.send(SIGKILL);
+    other.wait();
+    CountingReplica replica;
+    MonitoredTrainingSession session(replica.graph, options(0));
+    EXPECT_EQ(step(session, replica), 0);
+    EXPECT_EQ(w(session, replica), 10.0f);
+    session.close();
+  }
+}
+
+TEST_F(ChiefTest, AJobMayAskForAFreshStart) {
+  leave_record([](ChiefState& state) { state.phase = ChiefState::Phase::kStopped; });
+  CountingReplica replica;
+  MonitoredTrainingSessionOptions wanted = options(0);
+  wanted.keep_values = false;
+  MonitoredTrainingSession session(replica.graph, wanted);
+  EXPECT_EQ(step(session, replica), 0);
+}
+
+TEST_F(ChiefTest, AChiefThatWasReplacedEnds) {
+  CountingReplica replica;
+  MonitoredTrainingSession session(replica.graph, options(0));
+  session.run({replica.train});
+  const ChiefRecord record(replica.graph);
+  const auto other = connect(cluster_->target(), replica.graph).value_or_throw();
+  ChiefState successor = record.read(*other, {}).value_or_throw().value();
+  successor.id = "other";
+  successor.name = "process 1 on afar";
+  ASSERT_TRUE(record.write(*other, successor, {}).ok());
+  const auto deadline = std::chrono::steady_clock::now() + 60s;
+  Status ended;
+  while (ended.ok() && std::chrono::steady_clock::now() < deadline) {
+    ended = thrown([&] { session.run({replica.train}); });
+  }
+  EXPECT_EQ(ended.code(), Code::kFailedPrecondition) << ended.to_string();
+  EXPECT_NE(ended.message().find("Another chief has taken over this job: process 1 on afar"), std::string::npos)
+      << ended.message();
+  EXPECT_EQ(record.read(*other, {}).value_or_throw().value().id, "other") << "its record stays";
 }
 
 TEST_F(ChiefTest, AJobThatEndedWellIsFollowedByANewOne) {
@@ -186,11 +228,13 @@ TEST_F(ChiefTest, AJobThatEndedWellIsFollowedByANewOne) {
 }
 
 TEST_F(ChiefTest, AFailedChiefsValuesAreKeptWithoutACheckpoint) {
-  CountingReplica replica;
-  leave_record(replica, "elsewhere", ChiefState::Phase::kFailed, 4);
+  leave_record([](ChiefState& state) {
+    state.phase = ChiefState::Phase::kFailed;
+    state.error = "Internal: why";
+  });
   CountingReplica again;
   MonitoredTrainingSession session(again.graph, options(0));
-  EXPECT_EQ(step(session, again), 4);
+  EXPECT_EQ(step(session, again), 5);
 }
 
 TEST_F(ChiefTest, ASessionThatIsLostGoesOnWithWhatItsTasksStillHave) {
@@ -224,8 +268,7 @@ TEST_F(ChiefTest, AWorkerSaysWhatItWaitsFor) {
     ASSERT_EQ(lines_.count(text), 1) << str_join(lines_.all(), "\n");
   };
   wait_for("Waiting for the chief: none has come yet. One task of the job must be started with is_chief = true.");
-  leave_record(chief_replica, "elsewhere", ChiefState::Phase::kPreparing, 0);
-  // It has values now, and the worker is content.
+  MonitoredTrainingSession chief(chief_replica.graph, options(0));
   EXPECT_EQ(waiting.get(), 0);
 }
 

@@ -118,15 +118,19 @@ struct CheckpointsTest : ManagerTest {
 };
 
 TEST_F(CheckpointsTest, TheNewestThatIsWholeIsRestored) {
-  for (const auto& harm : std::vector<std::function<void()>>{[&] { remove(3, ".index"); }, [&] { damage(3, kData); },
-                                                             [&] { remove(2, kData); }}) {
-    harm();
-    EXPECT_GE(w(*manager().prepare_session(prepare)), 10.5f);
-  }
-  EXPECT_EQ(w(*manager().prepare_session(prepare)), 10.5f) << "of the first one";
-  EXPECT_GE(surroundings.lines.count(str_cat("The checkpoint ", file(3, ""), " cannot be read: ")), 1);
-  EXPECT_GE(surroundings.lines.count("its index file is missing"), 1);
+  remove(3, ".index");
+  EXPECT_EQ(w(*manager().prepare_session(prepare)), 11.0f);
+  EXPECT_EQ(surroundings.lines.count(str_cat("The checkpoint ", file(3, ""), " cannot be read: its index")), 1);
+  remove(2, kData);
+  EXPECT_EQ(w(*manager().prepare_session(prepare)), 10.5f);
+  EXPECT_GE(surroundings.lines.count(str_cat("The checkpoint ", file(2, ""), " cannot be read: ")), 1);
   EXPECT_EQ(scaffold.saver->last_checkpoints().front(), file(1, "")) << "old ones are deleted first";
+}
+
+TEST_F(CheckpointsTest, ADamagedOneIsPassedOver) {
+  damage(3, kData);
+  EXPECT_EQ(w(*manager().prepare_session(prepare)), 11.0f);
+  EXPECT_EQ(surroundings.lines.count(str_cat("The checkpoint ", file(3, ""), " cannot be read: ")), 1);
 }
 
 TEST_F(CheckpointsTest, DamageIsAnErrorWhereThatIsAskedFor) {
@@ -159,7 +163,7 @@ TEST_F(ManagerTest, ADirectoryThatDoesNotExistIsMadeAndNamed) {
   prepare.checkpoint_dir = directory.file("runs/mistyped");
   static_cast<void>(manager().prepare_session(prepare));
   EXPECT_EQ(surroundings.lines.count(str_cat("Made the directory ", prepare.checkpoint_dir)), 1);
-  EXPECT_EQ(surroundings.lines.count("Training starts fresh"), 1);
+  EXPECT_EQ(surroundings.lines.count("training starts fresh"), 1);
   EXPECT_TRUE(local_file_system().info(prepare.checkpoint_dir).value_or_throw().is_directory);
 }
 

@@ -269,11 +269,8 @@ void MonitoredSession::Impl::end_hooks() {
       first.update(current_error());
     }
   }
-  if (first.ok()) {
-    creator_->ended(live_->session());
-  } else {
-    creator_->failed(live_->session(), first);
-  }
+  // An error of a hook's end, such as the last save, says nothing about the variables: they are not marked as failed.
+  if (first.ok()) creator_->ended(live_->session());
   throw_if_error(first);
 }
 

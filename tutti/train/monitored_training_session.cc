@@ -74,6 +74,7 @@ std::unique_ptr<SessionCreator> session_creator(Graph& graph, const MonitoredTra
   if (!options.is_chief) return std::make_unique<WorkerSessionCreator>(graph, std::move(creator));
   creator.checkpoint_dir = options.checkpoint_dir;
   creator.fall_back_to_older_checkpoint = options.fall_back_to_older_checkpoint;
+  creator.keep_values = options.keep_values;
   creator.fail_on_lost_values = options.fail_on_lost_values;
   return std::make_unique<ChiefSessionCreator>(graph, std::move(creator));
 }

@@ -35,6 +35,9 @@ struct MonitoredTrainingSessionOptions {
   // When the newest checkpoint cannot be read, the one before it is restored, and the log says so. False: the chief
   // ends with the error.
   bool fall_back_to_older_checkpoint = true;
+  // A chief that is started again, after it was killed or stopped, goes on with the values that the parameter servers
+  // still have. False: it restores the newest checkpoint, or initialises.
+  bool keep_values = true;
   // What the chief does when variables of a running job have lost their values (a parameter server was started again)
   // and there is no checkpoint: it initialises those anew, and the log says which. True: it ends with kDataLoss.
   bool fail_on_lost_values = false;

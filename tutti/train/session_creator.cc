@@ -4,10 +4,12 @@
 
 #include "tutti/core/process_identity.h"
 #include "tutti/core/strings.h"
+#include "tutti/distributed/task_environment.h"
 #include "tutti/train/global_step.h"
 #include "tutti/train/internal/chief.h"
 #include "tutti/train/saver.h"
 #include "tutti/train/session_manager.h"
+#include "tutti/train/uninitialized.h"
 
 namespace tutti {
 
@@ -29,6 +31,10 @@ SessionManager& ScaffoldSessionCreator::manager() {
     manager.recovery_wait_secs = options_.recovery_wait_secs;
     if (is_on_cluster() && get_global_step(graph_)) {
       manager.chief_record = std::make_shared<internal::ChiefRecord>(graph_);
+      const auto top = graph_.name_scope("");
+      const auto anywhere = graph_.device_scope("");
+      manager.uninitialized =
+          report_uninitialized_variables(graph_, global_variables(graph_), "chief_record/uninitialized");
     }
     manager_ = std::make_unique<SessionManager>(graph_, std::move(manager), options_.environment);
   }
@@ -48,9 +54,11 @@ std::unique_ptr<Session> ChiefSessionCreator::create_session() {
   SessionManager& sessions = manager();
   if (chief_ == nullptr && is_on_cluster() && get_global_step(graph())) {
     const std::string& master = options().master;
-    chief_ = std::make_unique<internal::Chief>(
-        graph(), environment(), str_cat(describe_this_process(), master.empty() ? "" : str_cat(", master ", master)),
-        options().config.cluster.lease);
+    internal::ChiefOptions chief;
+    chief.name = str_cat(describe_this_process(), master.empty() ? "" : str_cat(", master ", master));
+    chief.checkpoint_dir = options().checkpoint_dir;
+    chief.lease = lease_of(options().config.cluster).value_or_throw();
+    chief_ = std::make_unique<internal::Chief>(graph(), environment(), std::move(chief));
   }
   const Scaffold& scaffold = *options().scaffold;
   PrepareOptions prepare;
@@ -62,6 +70,7 @@ std::unique_ptr<Session> ChiefSessionCreator::create_session() {
   prepare.checkpoint_path = options().checkpoint_path;
   prepare.max_wait_secs = options().max_wait_secs;
   prepare.fall_back_to_older_checkpoint = options().fall_back_to_older_checkpoint;
+  prepare.keep_values = options().keep_values;
   prepare.fail_on_lost_values = options().fail_on_lost_values;
   prepare.chief = chief_.get();
   return sessions.prepare_session(prepare);

@@ -49,6 +49,7 @@ struct SessionCreatorOptions {
   std::string checkpoint_path = "";
   // As MonitoredTrainingSessionOptions has them.
   bool fall_back_to_older_checkpoint = true;
+  bool keep_values = true;
   bool fail_on_lost_values = false;
   std::optional<double> recovery_wait_secs = std::nullopt;  // as SessionManagerOptions has it
   Environment environment = {};

@@ -96,10 +96,6 @@ std::string SessionManager::missing(Session& session, const Output& op, Duration
   return status.message();
 }
 
-std::vector<std::string> SessionManager::uninitialized(Session& session, const Output& op, Duration limit) {
-  return names_of(session.run({}, {op}, {}, run_options(limit))[0]);
-}
-
 std::string SessionManager::run_local_init(Session& session, Duration limit) {
   if (options_.local_init_op == nullptr) return "";
   const std::string not_ready = missing(session, options_.ready_for_local_init_op, limit);
@@ -108,8 +104,11 @@ std::string SessionManager::run_local_init(Session& session, Duration limit) {
   return "";
 }
 
-// The prefixes that may be restored, the best first; none: there is no checkpoint.
-std::vector<std::string> SessionManager::find_checkpoints(const PrepareOptions& options) {
+SessionManager::Paths SessionManager::find_checkpoints(const PrepareOptions& options) {
+  if (!options.checkpoint_dir.empty() && !options.checkpoint_path.empty()) {
+    throw_error(invalid_argument("SessionManager: both checkpoint_dir (", options.checkpoint_dir,
+                                 ") and checkpoint_path (", options.checkpoint_path, ") are given"));
+  }
   if (options.saver == nullptr) return {};
   if (!options.checkpoint_path.empty()) return {options.checkpoint_path};
   if (options.checkpoint_dir.empty()) return {};
@@ -149,13 +148,9 @@ Status SessionManager::restore_one(Session& session, const std::string& path, co
 }
 
 // False: there is no checkpoint.
-bool SessionManager::restore(Session& session, const PrepareOptions& options) {
-  if (!options.checkpoint_dir.empty() && !options.checkpoint_path.empty()) {
-    throw_error(invalid_argument("SessionManager: both checkpoint_dir (", options.checkpoint_dir,
-                                 ") and checkpoint_path (", options.checkpoint_path, ") are given"));
-  }
-  const std::vector<std::string> paths = find_checkpoints(options);
+bool SessionManager::restore(Session& session, const Paths& paths, const PrepareOptions& options) {
   if (paths.empty()) return false;
+  if (options.chief != nullptr) options.chief->replacing(session, run_options(kNoLimit));
   Status newest;
   for (const std::string& path : paths) {
     const Status restored = restore_one(session, path, options);
@@ -176,6 +171,7 @@ bool SessionManager::restore(Session& session, const PrepareOptions& options) {
 }
 
 void SessionManager::initialize(Session& session, const PrepareOptions& options) {
+  if (options.chief != nullptr) options.chief->replacing(session, run_options(kNoLimit));
   if (options.init_op == nullptr && !options.init_fn && options_.local_init_op == nullptr) {
     throw_error(failed_precondition(
         "Model is not initialized and no init_op, init_fn or local_init_op was given, and no checkpoint"));
@@ -186,32 +182,34 @@ void SessionManager::initialize(Session& session, const PrepareOptions& options)
   if (options.init_fn) options.init_fn(session);
 }
 
-// Whether the variables have the values of this job already, after what was lost of them has been replaced. Otherwise
-// it is all to be restored or initialised.
-bool SessionManager::keep_values(Session& session, const PrepareOptions& options) {
-  if (options.chief == nullptr) return false;
-  const internal::Predecessor before = options.chief->claim(session, run_options(kNoLimit));
-  // Without a beat it never got as far as having values.
-  if (before == internal::Predecessor::kNone || options.chief->last_step() < 0) return false;
-  if (!options_.ready_for_local_init_op) return false;
-  const bool has_checkpoint = !find_checkpoints(options).empty();
-  // What made a chief fail may be in the values (a loss that is not a number).
-  if (before == internal::Predecessor::kFailed && has_checkpoint) return false;
+// Whether the variables have the values of this job already, after those that were lost have been replaced. Otherwise
+// all are to be restored or initialised.
+bool SessionManager::keep_values(Session& session, internal::Predecessor before, const Paths& checkpoints,
+                                 const PrepareOptions& options) {
+  using internal::Predecessor;
+  internal::Chief& chief = *options.chief;
+  if (before == Predecessor::kNone || !options_.uninitialized) return false;
+  if (before != Predecessor::kSelf && !options.keep_values) return false;
+  // The error may come of the values (a loss that is not a number).
+  if (before == Predecessor::kFailed && !checkpoints.empty()) return false;
   // An update may have been applied in part.
   const bool whole_updates_only = !graph_.collection(kWholeUpdatesOnly).empty();
-  if (whole_updates_only && has_checkpoint) return false;
-  const std::vector<std::string> lost = uninitialized(session, options_.ready_for_local_init_op, kNoLimit);
+  if (whole_updates_only && !checkpoints.empty()) return false;
+  const bool another_saved = before != Predecessor::kSelf && options.saver != nullptr && !checkpoints.empty();
+  if (another_saved) options.saver->recover_last_checkpoints({checkpoints.rbegin(), checkpoints.rend()});
+  const std::vector<std::string> lost =
+      names_of(session.run({}, {options_.uninitialized}, {}, run_options(kNoLimit))[0]);
   if (!lost.empty()) {
-    replace_lost(session, lost, options);
+    replace_lost(session, lost, checkpoints, options);
     return true;
   }
   const std::string earlier =
-      options.chief->predecessor() ? str_cat(" of the earlier chief (", options.chief->predecessor()->name, ")") : "";
+      chief.predecessor() ? str_cat(" of the earlier chief (", chief.predecessor()->name, ")") : "";
   environment_.say(str_cat("All variables still have the values", earlier, ": training goes on, nothing is restored."));
   return true;
 }
 
-void SessionManager::replace_lost(Session& session, const std::vector<std::string>& lost,
+void SessionManager::replace_lost(Session& session, const std::vector<std::string>& lost, const Paths& checkpoints,
                                   const PrepareOptions& options) {
   std::set<std::string> devices;
   for (const std::string& name : lost) {
@@ -221,14 +219,15 @@ void SessionManager::replace_lost(Session& session, const std::vector<std::strin
   const std::string where = str_join(std::vector<std::string>(devices.begin(), devices.end()), ", ");
   const std::string what = str_cat("Lost the values of variables", where.empty() ? "" : " on ", where,
                                    " at about step ", options.chief->last_step(), " (", str_join(lost, ", "), ")");
-  if (find_checkpoints(options).empty()) {
+  if (checkpoints.empty()) {
     if (options.fail_on_lost_values) throw_error(data_loss(what, ", and there is no checkpoint"));
     environment_.say(str_cat(what, ", and there is no checkpoint: they are initialised anew. What they had learned in ",
-                             options.chief->last_step(), " steps is gone."));
+                             options.chief->last_step(), " steps is gone.",
+                             options.init_fn ? " The job's init_fn is not run for them." : ""));
     return initialize_variables(session, lost, options);
   }
   environment_.say(str_cat(what, ": all variables go back to the newest checkpoint."));
-  static_cast<void>(restore(session, options));
+  static_cast<void>(restore(session, checkpoints, options));
 }
 
 void SessionManager::initialize_variables(Session& session, const std::vector<std::string>& names,
@@ -246,9 +245,20 @@ void SessionManager::initialize_variables(Session& session, const std::vector<st
 
 std::unique_ptr<Session> SessionManager::prepare_session(const PrepareOptions& options) {
   std::unique_ptr<Session> session = open(seconds(options.max_wait_secs));
-  const bool kept = keep_values(*session, options);
-  const bool restored = !kept && restore(*session, options);
-  if (!kept && !restored) initialize(*session, options);
+  auto before = internal::Predecessor::kNone;
+  std::optional<internal::Chief::Preparing> beating;
+  if (options.chief != nullptr) {
+    before = options.chief->claim(*session, run_options(kNoLimit));
+    beating.emplace(*options.chief, *session);
+  }
+  const Paths checkpoints = find_checkpoints(options);
+  const bool kept = options.chief != nullptr && keep_values(*session, before, checkpoints, options);
+  const bool restored = !kept && restore(*session, checkpoints, options);
+  if (!kept && !restored) {
+    if (!options.checkpoint_dir.empty())
+      environment_.say(str_cat("No checkpoint in ", options.checkpoint_dir, ": training starts fresh."));
+    initialize(*session, options);
+  }
   const std::string how =
       str_cat("Init op: ", name_or_none(options.init_op), ", init fn: ", options.init_fn ? "given" : "none",
               ", local_init_op: ", name_or_none(options_.local_init_op), ", restored: ", restored ? "yes" : "no",
@@ -266,7 +276,7 @@ std::unique_ptr<Session> SessionManager::prepare_session(const PrepareOptions& o
 
 std::pair<std::unique_ptr<Session>, bool> SessionManager::recover_session(const PrepareOptions& options) {
   std::unique_ptr<Session> session = open(seconds(options.max_wait_secs));
-  const bool restored = restore(*session, options);
+  const bool restored = restore(*session, find_checkpoints(options), options);
   std::string not_ready = run_local_init(*session, kNoLimit);
   if (!restored) return {std::move(session), false};
   if (not_ready.empty()) not_ready = missing(*session, options_.ready_op, kNoLimit);
@@ -290,8 +300,8 @@ std::string SessionManager::why_not_ready(std::unique_ptr<Session>& session, Dur
   }
 }
 
-// What a task that is not the chief waits for, as far as the chief has left word. Its own variables are news only when
-// the chief is done with what it thinks is all.
+// Describes the wait of a task that is not the chief, as far as the chief's record tells. The task's own variables
+// matter only once the chief has given all of its own a value.
 std::string SessionManager::waiting_for(Session* session, const std::string& not_ready, Duration limit) {
   const std::string unknown = str_cat("Waiting for model to be ready. ", not_ready);
   if (session == nullptr || options_.chief_record == nullptr) return unknown;
@@ -304,13 +314,15 @@ std::string SessionManager::waiting_for(Session* session, const std::string& not
   const bool gone = process_life(chief.process) == ProcessLife::kGone;
   switch (chief.phase) {
     case internal::ChiefState::Phase::kPreparing:
+    case internal::ChiefState::Phase::kReplacing:
       if (gone) return str_cat("Waiting for another chief: ", chief.name, " is gone.");
       return str_cat("Waiting for the chief (", chief.name, ") to initialise or restore the variables.");
     case internal::ChiefState::Phase::kFailed:
+    case internal::ChiefState::Phase::kStopped:
       return str_cat("Waiting for the chief to be started again: ", chief.name, " ended with ", chief.error);
     case internal::ChiefState::Phase::kTraining:
       if (gone) return str_cat("Waiting for another chief: ", chief.name, " is gone. ", not_ready);
-      return str_cat("The chief (", chief.name, ") trains, but this task's graph has more variables than the chief's. ",
+      return str_cat("Waiting for variables that have no value, although the chief (", chief.name, ") trains. ",
                      not_ready);
     case internal::ChiefState::Phase::kEnded:
       break;

@@ -20,6 +20,7 @@ class Saver;
 namespace internal {
 class Chief;
 class ChiefRecord;
+enum class Predecessor;
 }  // namespace internal
 
 struct SessionManagerOptions {
@@ -31,6 +32,8 @@ struct SessionManagerOptions {
   Output ready_for_local_init_op = {};  // likewise
   // Between two looks at what is not ready. Nothing: a little at first, up to a second.
   std::optional<double> recovery_wait_secs = std::nullopt;
+  // Names of global variables without a value; null: values are never kept.
+  Output uninitialized = {};
   // For tasks that wait for the chief to say what it does; null: nothing is known of it.
   std::shared_ptr<const internal::ChiefRecord> chief_record = nullptr;
 };
@@ -47,6 +50,8 @@ struct PrepareOptions {
   bool fall_back_to_older_checkpoint = true;
   // Makes this task the job's chief, and keeps values that variables have from it already; null: there are no others.
   internal::Chief* chief = nullptr;
+  // False: only those of this very process are kept; a job that is started again restores or initialises.
+  bool keep_values = true;
   // Values that were lost, without a checkpoint to restore them from, are an error instead of being initialised anew.
   bool fail_on_lost_values = false;
   bool wait_for_checkpoint = false;  // until there is one
@@ -74,15 +79,18 @@ class SessionManager {
   class Countdown;
 
   std::unique_ptr<Session> open(Duration limit);
-  bool restore(Session& session, const PrepareOptions& options);
+  using Paths = std::vector<std::string>;
+  bool restore(Session& session, const Paths& checkpoints, const PrepareOptions& options);
   Status restore_one(Session& session, const std::string& path, const PrepareOptions& options);
-  std::vector<std::string> find_checkpoints(const PrepareOptions& options);
+  // The prefixes that may be restored, the best first; none: there is no checkpoint.
+  Paths find_checkpoints(const PrepareOptions& options);
   void initialize(Session& session, const PrepareOptions& options);
-  bool keep_values(Session& session, const PrepareOptions& options);
-  void replace_lost(Session& session, const std::vector<std::string>& lost, const PrepareOptions& options);
+  bool keep_values(Session& session, internal::Predecessor before, const Paths& checkpoints,
+                   const PrepareOptions& options);
+  void replace_lost(Session& session, const std::vector<std::string>& lost, const Paths& checkpoints,
+                    const PrepareOptions& options);
   void initialize_variables(Session& session, const std::vector<std::string>& names, const PrepareOptions& options);
   std::string waiting_for(Session* session, const std::string& not_ready, Duration limit);
-  std::vector<std::string> uninitialized(Session& session, const Output& op, Duration limit);
   // What is missing; empty: nothing.
   std::string run_local_init(Session& session, Duration limit);
   std::string missing(Session& session, const Output& op, Duration limit);

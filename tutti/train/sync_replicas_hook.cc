@@ -35,7 +35,7 @@ void attend(Session& session, const std::string& presence) {
 constexpr std::chrono::seconds kStopTimeout{10};
 // Between two looks at the chief: seldom enough to cost nothing beside training.
 constexpr std::chrono::seconds kBetweenLooks{1};
-// What a job that is started again gets until its chief is there. It takes its place before it restores a large model.
+// For the chief of a job that is started again to come. It takes its place before it restores a large model.
 constexpr std::chrono::seconds kComeBack{30};
 
 }  // namespace
@@ -150,7 +150,8 @@ void SyncReplicasHook::watch_chief(Session& session, Coordinator& coordinator, c
       if (!now.ok() || !*now) continue;  // the worker's own steps meet with that
       const internal::ChiefState& chief = **now;
       const bool is_old = found == *now;
-      if (chief.phase != internal::ChiefState::Phase::kFailed) continue;
+      using Phase = internal::ChiefState::Phase;
+      if (chief.phase != Phase::kFailed && chief.phase != Phase::kStopped) continue;
       if (is_old && coordinator.clock().now() < patience_ends) continue;
       const std::string absent = is_old ? str_cat("; no other has come for ", kComeBack.count(), " s") : "";
       coordinator.request_stop(

@@ -176,6 +176,26 @@ TEST_F(CheckpointSaverHookTest, ASaveThatFailsAtTheEndIsAnError) {
   EXPECT_EQ(*latest_checkpoint(local_file_system(), directory.path()).value_or_throw(), directory.file("model.ckpt-0"));
 }
 
+// The save of the last step fails, and a run that moves no step sees that before the end does.
+TEST_F(CheckpointSaverHookTest, TheLastStepIsSavedAgainAtTheEnd) {
+  FaultyFileSystem full(local_file_system(), [&](FileOp op, const std::string& path) {
+    return disk_full && op == FileOp::kRename && path.find("/checkpoint") != path.npos
+               ? resource_exhausted(path, ": disk full")
+               : Status();
+  });
+  creator.environment.files = &full;
+  CheckpointSaverOptions made = options();
+  made.save_steps = 2;
+  MonitoredSession monitored = session({CheckpointSaverHook(made)});
+  creator.scaffold->saver->wait();
+  disk_full = true;
+  run_steps(monitored, 2);
+  while (surroundings.lines.count("A checkpoint could not be saved") == 0) monitored.run({}, {*job.step});
+  disk_full = false;
+  monitored.close();
+  EXPECT_EQ(*latest_checkpoint(local_file_system(), directory.path()).value_or_throw(), directory.file("model.ckpt-2"));
+}
+
 TEST_F(CheckpointSaverHookTest, ASaveThatKeepsTheCallerWaitingThrows) {
   FaultyFileSystem full(local_file_system(), [&](FileOp op, const std::string& path) {
     return op == FileOp::kRename && path.find("/checkpoint") != path.npos ? resource_exhausted(path, ": disk full")

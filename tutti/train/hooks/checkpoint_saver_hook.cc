@@ -52,7 +52,10 @@ void CheckpointSaverHook::after_create_session(Session& session, Coordinator&) {
 std::optional<RunArgs> CheckpointSaverHook::before_run(RunContext&) { return RunArgs{.fetches = {step_.fetch()}}; }
 
 void CheckpointSaverHook::after_run(RunContext& context, const RunValues& values) {
-  if (const Status failed = saver().take_background_error(); !failed.ok()) warn(failed);
+  if (const Status failed = saver().take_background_error(); !failed.ok()) {
+    last_save_ = failed;
+    warn(failed);
+  }
   const TimePoint now = context_->clock.now();
   if (!timer_.should_trigger_for_step(step_value(values.results[0]) + 1, now)) return;
   const std::int64_t step = step_.read(context.session());

@@ -72,7 +72,7 @@ class CheckpointSaverHook : public SessionRunHook {
   HookContext* context_ = nullptr;
   std::shared_ptr<EventLog> events_;
   HookStep step_;
-  Status last_save_;  // as far as it did not go on in the background
+  Status last_save_;  // with what it failed, as far as that was seen
 };
 
 }  // namespace tutti

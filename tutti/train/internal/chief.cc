@@ -1,14 +1,17 @@
 #include "tutti/train/internal/chief.h"
 
+#include <algorithm>
 #include <chrono>
+#include <functional>
 #include <random>
 #include <utility>
+#include <vector>
 
 #include "tutti/core/process_identity.h"
 #include "tutti/core/strings.h"
+#include "tutti/ops/state.h"
 #include "tutti/train/coordinator.h"
 #include "tutti/train/environment.h"
-#include "tutti/train/global_step.h"
 
 namespace tutti::internal {
 namespace {
@@ -17,20 +20,36 @@ namespace {
 constexpr std::chrono::seconds kBetweenBeats{1};
 // A chief of this very process that lives beats on time.
 constexpr std::chrono::seconds kSilenceInProcess{3};
+// A read of the record that takes longer met with a parameter server that stood still: nobody could beat meanwhile.
+constexpr std::chrono::seconds kTimelyRead{1};
+// Another chief's record may be a late message of one that is no longer there: it must be seen twice.
+constexpr int kForeignBeats = 2;
 
 std::string random_id() {
   std::random_device random;
   return str_cat(random(), "-", random());
 }
 
+// Jobs with other variables, or that save elsewhere, are other jobs.
+std::string fingerprint(Graph& graph, const std::string& checkpoint_dir) {
+  std::vector<std::string> parts = {checkpoint_dir};
+  for (const Var& variable : global_variables(graph)) {
+    parts.push_back(str_cat(variable.name(), " ", dtype_name(variable.dtype()), " ", variable.shape()));
+  }
+  std::sort(parts.begin() + 1, parts.end());
+  return str_cat(std::hash<std::string>()(str_join(parts, "\n")));
+}
+
 }  // namespace
 
-Chief::Chief(Graph& graph, const Environment& environment, std::string name, Duration lease)
+Chief::Chief(Graph& graph, const Environment& environment, ChiefOptions options)
     : record_(graph),
-      global_step_(get_global_step(graph)->read().name()),
       environment_(environment),
-      lease_(lease),
-      self_{.id = random_id(), .name = std::move(name), .process = process_identity()} {}
+      lease_(options.lease),
+      self_{.id = random_id(),
+            .name = std::move(options.name),
+            .process = process_identity(),
+            .model = fingerprint(graph, options.checkpoint_dir)} {}
 
 ChiefState Chief::state(ChiefState::Phase phase) const {
   ChiefState state = self_;
@@ -40,23 +59,38 @@ ChiefState Chief::state(ChiefState::Phase phase) const {
 }
 
 Predecessor Chief::claim(Session& session, const RunOptions& options) {
+  using Phase = ChiefState::Phase;
+  predecessor_.reset();
   const std::optional<ChiefState> known = record_.read(session, options).value_or_throw();
-  Predecessor before = claimed_ ? Predecessor::kSelf : Predecessor::kNone;
-  if (known && known->id != self_.id && known->phase != ChiefState::Phase::kEnded) {
-    const bool failed = known->phase == ChiefState::Phase::kFailed;
-    if (!failed && is_alive(session, *known, options)) {
+  Predecessor before = values_whole_ ? Predecessor::kSelf : Predecessor::kNone;
+  if (known && known->id != self_.id && known->phase != Phase::kEnded) {
+    const bool over = known->phase == Phase::kFailed || known->phase == Phase::kStopped;
+    if (!over && is_alive(session, *known, options)) {
       throw_error(failed_precondition("This job has a chief already: ", known->name,
                                       ". Of all tasks one may have is_chief = true"));
     }
-    before = failed ? Predecessor::kFailed : Predecessor::kDied;
-    predecessor_ = known;
-    last_step_ = known->step;
+    const bool has_values = known->model == self_.model && known->phase != Phase::kReplacing && known->step >= 0;
+    before = Predecessor::kNone;
+    if (has_values) {
+      before = known->phase == Phase::kFailed ? Predecessor::kFailed : Predecessor::kDied;
+      predecessor_ = known;
+      last_step_ = known->step;
+    }
   }
-  throw_if_error(record_.write(session, state(ChiefState::Phase::kPreparing), options));
-  claimed_ = true;
   MutexLock lock(writing_);
   over_ = false;
+  foreign_beats_ = 0;
+  const bool good = before == Predecessor::kSelf || before == Predecessor::kDied;
+  phase_ = good ? Phase::kPreparing : Phase::kReplacing;
+  throw_if_error(record_.write(session, state(phase_), options));
   return before;
+}
+
+void Chief::replacing(Session& session, const RunOptions& options) {
+  values_whole_ = false;
+  MutexLock lock(writing_);
+  phase_ = ChiefState::Phase::kReplacing;
+  throw_if_error(record_.write(session, state(phase_), options));
 }
 
 bool Chief::is_alive(Session& session, const ChiefState& other, const RunOptions& options) {
@@ -76,46 +110,94 @@ bool Chief::beats(Session& session, const ChiefState& other, Duration silence, c
   const auto whole_seconds = std::chrono::ceil<std::chrono::seconds>(silence).count();
   environment_.say(str_cat("Another chief was here: ", other.name, ". Waiting for up to ", whole_seconds,
                            " s to see whether it lives."));
-  const TimePoint end = environment_.clock->now() + silence;
-  while (environment_.clock->now() < end) {
-    environment_.wait(std::min<Duration>(kBetweenBeats, end - environment_.clock->now()));
+  const Clock& clock = *environment_.clock;
+  TimePoint end = clock.now() + silence;
+  while (clock.now() < end) {
+    environment_.wait(std::min<Duration>(kBetweenBeats, end - clock.now()));
+    const TimePoint asked = clock.now();
     const std::optional<ChiefState> now = record_.read(session, options).value_or_throw();
+    if (clock.now() - asked > kTimelyRead) end = clock.now() + silence;
     if (!now || now->phase == ChiefState::Phase::kEnded || now->phase == ChiefState::Phase::kFailed) return false;
     if (now->id != other.id || now->beat != other.beat) return true;
   }
   return false;
 }
 
+Chief::Preparing::Preparing(Chief& chief, Session& session)
+    : thread_([this, &chief, &session] { run(chief, session); }) {}
+
+void Chief::Preparing::run(Chief& chief, Session& session) {
+  while (true) {
+    {
+      MutexLock lock(mu_);
+      const auto deadline = std::chrono::steady_clock::now() + kBetweenBeats;
+      while (!stopping_ && stopped_.wait_until(mu_, deadline)) {
+      }
+      if (stopping_) return;
+    }
+    static_cast<void>(chief.beat(session, stop_));
+  }
+}
+
+Chief::Preparing::~Preparing() {
+  stop_.cancel(cancelled("the variables are there"));
+  {
+    MutexLock lock(mu_);
+    stopping_ = true;
+    stopped_.notify_all();
+  }
+  thread_.join();
+}
+
 void Chief::begin(Session& session, Coordinator& coordinator) {
+  values_whole_ = true;
+  {
+    MutexLock lock(writing_);
+    phase_ = ChiefState::Phase::kTraining;
+  }
   // At once, so that those who wait hear of it.
-  if (!beat(session, coordinator)) return;
+  static_cast<void>(beat(session, beating_));
   coordinator.start_thread("Chief", [this, &session, &coordinator] {
     while (!coordinator.wait_for_stop(kBetweenBeats)) {
-      if (!beat(session, coordinator)) return;
+      const std::optional<std::string> successor = beat(session, beating_);
+      if (!successor) continue;
+      coordinator.request_stop(failed_precondition("Another chief has taken over this job: ", *successor));
+      static_cast<void>(session.close());
+      return;
     }
   });
 }
 
-bool Chief::beat(Session& session, Coordinator& coordinator) {
+std::optional<std::string> Chief::beat(Session& session, Cancellation& cancellation) {
+  RunOptions options = chief_record_options();
+  options.cancellation = &cancellation;
   MutexLock lock(writing_);
-  if (over_) return false;
-  const Result<std::optional<ChiefState>> known = record_.read(session, chief_record_options());
-  if (!known.ok()) return true;  // the job's own steps meet with that
-  if (*known && (*known)->id != self_.id) {
-    coordinator.request_stop(failed_precondition("Another chief has taken over this job: ", (*known)->name));
-    static_cast<void>(session.close());
-    return false;
+  if (over_) return std::nullopt;
+  const Result<std::optional<ChiefState>> known = record_.read(session, options);
+  if (!known.ok() || !*known) return std::nullopt;  // the job's own steps meet with that
+  std::optional<ChiefState> there = *known;
+  if (there->id == self_.id) {
+    ChiefState now = state(phase_);
+    now.beat = ++beats_;
+    std::int64_t step = -1;
+    const Result<std::optional<ChiefState>> before = record_.exchange(session, now, &step, options);
+    if (!before.ok()) return std::nullopt;
+    if (phase_ == ChiefState::Phase::kTraining) last_step_.store(step, std::memory_order_relaxed);
+    there = *before;
+    // This process stood still between the two, and another chief has come.
+    if (there && there->id != self_.id) static_cast<void>(record_.write(session, *there, options));
   }
-  const Result<std::vector<Tensor>> step = session.try_run({}, {global_step_}, {}, chief_record_options());
-  if (step.ok()) last_step_.store(step_value((*step)[0]), std::memory_order_relaxed);
-  ChiefState now = state(ChiefState::Phase::kTraining);
-  now.beat = ++beats_;
-  static_cast<void>(record_.write(session, now, chief_record_options()));
-  return true;
+  if (!there || there->id == self_.id) {
+    foreign_beats_ = 0;
+    return std::nullopt;
+  }
+  if (++foreign_beats_ < kForeignBeats) return std::nullopt;
+  return there->name;
 }
 
 void Chief::failed(Session& session, const Status& error) {
-  ChiefState last = state(ChiefState::Phase::kFailed);
+  using Phase = ChiefState::Phase;
+  ChiefState last = state(error.code() == Code::kCancelled ? Phase::kStopped : Phase::kFailed);
   last.error = error.to_string();
   end_with(session, std::move(last));
 }
@@ -123,6 +205,7 @@ void Chief::failed(Session& session, const Status& error) {
 void Chief::ended(Session& session) { end_with(session, state(ChiefState::Phase::kEnded)); }
 
 void Chief::end_with(Session& session, ChiefState last) {
+  beating_.cancel(cancelled("the chief ends"));
   MutexLock lock(writing_);
   if (std::exchange(over_, true)) return;
   const Result<std::optional<ChiefState>> known = record_.read(session, chief_record_options());

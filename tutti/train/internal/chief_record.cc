@@ -14,15 +14,19 @@ namespace tutti::internal {
 namespace {
 
 // The next look comes soon.
-constexpr std::chrono::seconds kRecordTimeout{10};
+constexpr std::chrono::seconds kRecordTimeout{3};
 constexpr const char* kRecordName = "chief_record";
 constexpr const char* kTextName = "chief_record/text";
 constexpr const char* kWriteName = "chief_record/write";
 constexpr const char* kReadName = "chief_record/read";
+constexpr const char* kReadFirstName = "chief_record/read_first";
+constexpr const char* kWriteAfterName = "chief_record/write_after";
 
 constexpr std::string_view kVersion = "tutti chief 1";
 using Phase = ChiefState::Phase;
-constexpr std::array<std::pair<Phase, std::string_view>, 4> kPhases = {{{Phase::kPreparing, "preparing"},
+constexpr std::array<std::pair<Phase, std::string_view>, 6> kPhases = {{{Phase::kPreparing, "preparing"},
+                                                                        {Phase::kReplacing, "replacing"},
+                                                                        {Phase::kStopped, "stopped"},
                                                                         {Phase::kTraining, "training"},
                                                                         {Phase::kFailed, "failed"},
                                                                         {Phase::kEnded, "ended"}}};
@@ -52,11 +56,12 @@ RunOptions chief_record_options() {
 // One line a field; the error, which may have several lines, comes last.
 std::string encode(const ChiefState& state) {
   return str_cat(kVersion, "\n", printable(state.id), "\n", printable(state.name), "\n", printable(state.process), "\n",
-                 state.beat, "\n", phase_name(state.phase), "\n", state.step, "\n", state.error);
+                 printable(state.model), "\n", state.beat, "\n", phase_name(state.phase), "\n", state.step, "\n",
+                 state.error);
 }
 
 std::optional<ChiefState> decode_chief_state(std::string_view text) {
-  constexpr std::size_t kFields = 7;
+  constexpr std::size_t kFields = 8;
   std::vector<std::string_view> fields;
   while (fields.size() < kFields) {
     const std::size_t end = text.find('\n');
@@ -64,20 +69,24 @@ std::optional<ChiefState> decode_chief_state(std::string_view text) {
     fields.push_back(text.substr(0, end));
     text.remove_prefix(end + 1);
   }
-  ChiefState state{.id = std::string(fields[1]), .name = std::string(fields[2]), .process = std::string(fields[3])};
-  const std::optional<Phase> phase = parse_phase(fields[5]);
+  ChiefState state{.id = std::string(fields[1]),
+                   .name = std::string(fields[2]),
+                   .process = std::string(fields[3]),
+                   .model = std::string(fields[4])};
+  const std::optional<Phase> phase = parse_phase(fields[6]);
   const bool read =
-      fields[0] == kVersion && phase && parse_int64(fields[4], &state.beat) && parse_int64(fields[6], &state.step);
+      fields[0] == kVersion && phase && parse_int64(fields[5], &state.beat) && parse_int64(fields[7], &state.step);
   if (!read) return std::nullopt;
   state.phase = *phase;
   state.error = std::string(text);
   return state;
 }
 
-ChiefRecord::ChiefRecord(Graph& graph) : text_(kTextName), write_(kWriteName), read_(kReadName) {
-  if (graph.find(kRecordName) != nullptr) return;
+ChiefRecord::ChiefRecord(Graph& graph) {
   const std::optional<Var> step = get_global_step(graph);
   if (!step) throw_error(failed_precondition("the record of the chief: the graph has no global step"));
+  step_ = step->read().name();
+  if (graph.find(kRecordName) != nullptr) return;
   const ScopeGuard root = graph.name_scope("");
   const ScopeGuard without_others = graph.device_scope("");
   const ScopeGuard there = graph.device_scope(step->handle().node->requested_device());
@@ -90,10 +99,13 @@ ChiefRecord::ChiefRecord(Graph& graph) : text_(kTextName), write_(kWriteName), r
   const Output text = add_op(graph, "Placeholder", {}, scalar, kTextName)->output();
   add_op(graph, "AssignVariableOp", {handle, text}, dtype, kWriteName);
   add_op(graph, "ReadVariableOp", {handle}, dtype, kReadName);
+  Node* const first = add_op(graph, "ReadVariableOp", {handle}, dtype, kReadFirstName);
+  const ScopeGuard after = graph.control_dependencies({first});
+  add_op(graph, "AssignVariableOp", {handle, text}, dtype, kWriteAfterName);
 }
 
 Result<std::optional<ChiefState>> ChiefRecord::read(Session& session, const RunOptions& options) const {
-  const Result<std::vector<Tensor>> read = session.try_run({}, {read_}, {}, options);
+  const Result<std::vector<Tensor>> read = session.try_run({}, {TensorName(kReadName)}, {}, options);
   if (read.ok()) return decode_chief_state((*read)[0].scalar<std::string>());
   const Status& error = read.status();
   const bool nothing_yet =
@@ -103,7 +115,18 @@ Result<std::optional<ChiefState>> ChiefRecord::read(Session& session, const RunO
 }
 
 Status ChiefRecord::write(Session& session, const ChiefState& state, const RunOptions& options) const {
-  return session.try_run({{text_, Tensor::scalar(encode(state))}}, {}, {write_}, options).status();
+  const Feeds feeds = {{TensorName(kTextName), Tensor::scalar(encode(state))}};
+  return session.try_run(feeds, {}, {NodeName(kWriteName)}, options).status();
+}
+
+Result<std::optional<ChiefState>> ChiefRecord::exchange(Session& session, const ChiefState& state, std::int64_t* step,
+                                                        const RunOptions& options) const {
+  const Feeds feeds = {{TensorName(kTextName), Tensor::scalar(encode(state))}};
+  const Result<std::vector<Tensor>> run =
+      session.try_run(feeds, {TensorName(kReadFirstName), TensorName(step_)}, {NodeName(kWriteAfterName)}, options);
+  if (!run.ok()) return run.status();
+  *step = step_value((*run)[1]);
+  return decode_chief_state((*run)[0].scalar<std::string>());
 }
 
 }  // namespace tutti::internal

@@ -14,14 +14,17 @@ namespace tutti::internal {
 
 struct ChiefState {
   enum class Phase {
-    kPreparing,  // initialises or restores variables
+    kPreparing,  // has looked at no variable yet
+    kReplacing,  // initialises or restores: variables may have any value
     kTraining,
-    kFailed,  // ended with `error`
-    kEnded,   // ended well
+    kFailed,   // ended with `error`, which may come of the values
+    kStopped,  // was told to end: `error` says nothing of the values
+    kEnded,    // ended well
   };
   std::string id;       // of the chief's monitored session, which may make several sessions
   std::string name;     // for people
   std::string process;  // process_identity() of the chief
+  std::string model;    // of the variables and the checkpoint directory: those of another job differ
   std::int64_t beat = 0;
   Phase phase = Phase::kPreparing;
   std::int64_t step = -1;  // the global step at the last beat; -1: not known
@@ -44,9 +47,13 @@ class ChiefRecord {
   // Nothing: no chief has been there since the parameter server was started.
   Result<std::optional<ChiefState>> read(Session& session, const RunOptions& options) const;
   Status write(Session& session, const ChiefState& state, const RunOptions& options) const;
+  // As write, in one step with a read before it. Returns what was there and, in `step`, the global step. An error when
+  // there was nothing.
+  Result<std::optional<ChiefState>> exchange(Session& session, const ChiefState& state, std::int64_t* step,
+                                             const RunOptions& options) const;
 
  private:
-  std::string text_, write_, read_;  // names of nodes
+  std::string step_;  // a name of a node's output
 };
 
 // For reading or writing the record beside the job's steps.
