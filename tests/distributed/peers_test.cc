@@ -131,6 +131,7 @@ class PeersTest : public ::testing::Test {
       gone_.emplace_back(task, cause);
       EXPECT_EQ(incarnation != 0, cause.code() == Code::kAborted) << incarnation;
       if (on_gone_) on_gone_();
+      return true;
     };
     options.log = [this](const std::string& line) { lines_.push_back(line); };
     peers_ = std::make_unique<Peers>(std::move(options));

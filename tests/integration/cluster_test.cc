@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "tests/integration/process_cluster.h"
+#include "tutti/core/mutex.h"
 #include "tutti/core/strings.h"
 #include "tutti/ops/array.h"
 #include "tutti/ops/math.h"
@@ -318,6 +319,31 @@ TEST(ClusterTest, BadFlagsGetOneLineAndStatusTwo) {
     EXPECT_NE(child.output().find(part), std::string::npos) << child.output();
     EXPECT_EQ(std::count(child.output().begin(), child.output().end(), '\n'), 1) << child.output();
   }
+}
+
+TEST(ClusterTest, AClientSaysWhomItWaitsFor) {
+  const HeldPorts nobody_listens(1);
+  const std::string target = str_cat("grpc://127.0.0.1:", nobody_listens[0]);
+  std::vector<std::string> lines;
+  Mutex mu;
+  ConnectOptions options;
+  options.create_timeout = 5s;
+  options.log = [&](const std::string& line) {
+    MutexLock lock(mu);
+    lines.push_back(line);
+  };
+  Graph graph(builtin_ops());
+  const Output x = constant(graph, Tensor::scalar(1.0f));
+  Status status;
+  {
+    const auto session = connect(target, graph, options);
+    status = session.ok() ? (*session)->try_run({}, {x}).status() : session.status();
+  }
+  EXPECT_EQ(status.code(), Code::kDeadlineExceeded) << status.to_string();
+  EXPECT_NE(status.message().find("connection refused"), std::string::npos) << status.message();
+  MutexLock lock(mu);
+  ASSERT_EQ(lines.size(), 1u) << str_join(lines, "\n");
+  EXPECT_NE(lines[0].find(str_cat("still missing: ", target, ": connection refused")), std::string::npos) << lines[0];
 }
 
 TEST(ClusterTest, EachLogLevelSaysLess) {

@@ -135,8 +135,9 @@ class SimTask {
     };
     options.gone = [this](const std::string& task, const Status& cause, std::uint64_t incarnation) {
       if (incarnation != 0) check_restart(task, incarnation);
-      master_->lose_task(task, cause);
-      worker_->forget_task(task, cause, incarnation);
+      const bool by_master = master_->lose_task(task, cause);
+      const bool by_worker = worker_->forget_task(task, cause, incarnation);
+      return by_master || by_worker;
     };
     return options;
   }

@@ -43,7 +43,7 @@ class Master::Impl : public std::enable_shared_from_this<Master::Impl> {
 
   void watch_idle_sessions();
   void stop(const Status& cause);
-  void lose_task(const std::string& task, const Status& cause);
+  bool lose_task(const std::string& task, const Status& cause);
 
   void create_session(CreateSessionRequest request, const CallOptions& options, ReplyDone<CreateSessionReply> done);
   void list_all_devices(const CallOptions& options, ReplyDone<ListDevicesReply> done);
@@ -228,7 +228,7 @@ void Master::Impl::reset(const ResetRequest& request, const CallOptions& options
   }
 }
 
-void Master::Impl::lose_task(const std::string& task, const Status& cause) {
+bool Master::Impl::lose_task(const std::string& task, const Status& cause) {
   std::vector<SessionPointer> sessions;
   {
     MutexLock lock(mu_);
@@ -236,7 +236,9 @@ void Master::Impl::lose_task(const std::string& task, const Status& cause) {
   }
   // After those that are being created: one that gets ready in between is told twice instead of never.
   for (SessionPointer& session : sessions_.all()) sessions.push_back(std::move(session));
-  for (const SessionPointer& session : sessions) session->lose_task(task, cause);
+  bool used = false;
+  for (const SessionPointer& session : sessions) used = session->lose_task(task, cause) || used;
+  return used;
 }
 
 void Master::Impl::stop(const Status& cause) {
@@ -304,7 +306,7 @@ Master::Master(MasterOptions options) : impl_(std::make_shared<Impl>(std::move(o
 Master::~Master() { stop(unavailable("the master has stopped")); }
 
 void Master::stop(const Status& cause) { impl_->stop(cause); }
-void Master::lose_task(const std::string& task, const Status& cause) { impl_->lose_task(task, cause); }
+bool Master::lose_task(const std::string& task, const Status& cause) { return impl_->lose_task(task, cause); }
 void Master::lease_session(const std::string& session_handle, bool held) {
   if (Result<std::shared_ptr<MasterSession>> session = impl_->find(session_handle); session.ok()) {
     (*session)->lease(held);

@@ -40,7 +40,8 @@ class Master : public MasterInterface {
   void stop(const Status& cause);
   // A task is gone (kUnavailable) or came back as another incarnation (kAborted): steps that use it end with `cause`
   // now, and sessions that use it fail with it from now on.
-  void lose_task(const std::string& task, const Status& cause);
+  // Returns whether a session uses it.
+  bool lose_task(const std::string& task, const Status& cause);
   // A call by which the client leases a session is held here (true), or was (false), in pairs: meanwhile the session is
   // not idle.
   void lease_session(const std::string& session_handle, bool held);

@@ -176,7 +176,7 @@ void Peers::Impl::missing(const PeerEvent& event) {
     MutexLock lock(mu_);
     Peer& peer = *peers_.at(event.task);
     peer.missing = event.cause;
-    if (event.is_reminder && peer.calls.empty()) return;  // nobody waits for it
+    if (event.is_reminder && peer.calls.empty()) return;  // no call waits for it
   }
   options_.log.warning(str_cat("still missing: ", event.cause.message()));
 }
@@ -203,7 +203,6 @@ void Peers::Impl::lost(const PeerEvent& event) {
   std::vector<std::shared_ptr<PeerCall>> calls;
   std::shared_ptr<Channel> fast;
   bool silent = false;
-  bool was_called = false;
   {
     MutexLock lock(mu_);
     Peer& peer = *peers_.at(event.task);
@@ -222,14 +221,14 @@ void Peers::Impl::lost(const PeerEvent& event) {
     if (!restarted) peer.greeted = 0;
     peer.found_said = false;
     peer.loss = event.cause;
-    was_called = std::exchange(peer.call_broke, false) || !calls.empty();
     // Lost while a question is open: it did not answer. One that was refused has ended.
     silent = peer.silent = !restarted && peer.asking;
   }
-  // One that nobody was calling may just have done its work.
-  options_.log(was_called ? LogLevel::kWarning : LogLevel::kInfo, event.cause.message());
   const bool restarted = event.kind == PeerEvent::Kind::kRestarted;
-  if (options_.gone) options_.gone(event.task, event.cause, restarted ? event.incarnation : 0);
+  bool used = !calls.empty() || !options_.gone;
+  if (options_.gone) used = options_.gone(event.task, event.cause, restarted ? event.incarnation : 0) || used;
+  // A task that nothing here uses may simply have finished its work.
+  options_.log(used ? LogLevel::kWarning : LogLevel::kInfo, event.cause.message());
   for (const auto& call : calls) call->cancellation.cancel(event.cause);
   if (silent) end_waits(event.task);
 }
@@ -249,7 +248,6 @@ void Peers::Impl::heard_of(const std::string& task, std::uint64_t incarnation) {
   {
     MutexLock lock(mu_);
     peers_.at(task)->broke = false;
-    peers_.at(task)->call_broke = false;
   }
   feed([&](TimePoint now) TUTTI_NO_THREAD_SAFETY_ANALYSIS { return health_.heard(task, incarnation, now); },
        {[this, task] { end_waits(task); }});

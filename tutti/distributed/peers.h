@@ -32,7 +32,8 @@ struct PeersOptions {
   // Runs what may take a moment, on a thread of its own; null: at once.
   std::function<void(std::function<void()>)> run;
   // A task is gone (kUnavailable), or came back as another incarnation (kAborted), which is told then; else 0.
-  std::function<void(const std::string& task, const Status& cause, std::uint64_t incarnation)> gone;
+  // Returns whether anything here used it: otherwise its end is not worth a warning.
+  std::function<bool(const std::string& task, const Status& cause, std::uint64_t incarnation)> gone;
   TaskLog log;  // null: nothing is said
 };
 

@@ -259,8 +259,9 @@ class Server::Impl : public std::enable_shared_from_this<Impl> {
       peers.run = [this](std::function<void()> work) { errands_->schedule(std::move(work)); };
     }
     peers.gone = [this](const std::string& task, const Status& cause, std::uint64_t incarnation) {
-      master_->lose_task(task, cause);
-      worker_->forget_task(task, cause, incarnation);
+      const bool by_master = master_->lose_task(task, cause);
+      const bool by_worker = worker_->forget_task(task, cause, incarnation);
+      return by_master || by_worker;
     };
     peers.log = line_log();
     peers_ = std::make_unique<Peers>(std::move(peers));

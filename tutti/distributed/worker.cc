@@ -99,7 +99,7 @@ class Worker::Impl {
   }
 
   void stop(const Status& cause);
-  void forget_task(const std::string& task, const Status& cause, std::uint64_t incarnation);
+  bool forget_task(const std::string& task, const Status& cause, std::uint64_t incarnation);
   std::size_t open_steps() const { return steps_->size(); }
 
   Result<GetStatusReply> get_status();
@@ -215,9 +215,11 @@ void Worker::Impl::end_session(internal::WorkerSession& session, const Status& c
   steps_->end_all_of(&session, cause);
 }
 
-void Worker::Impl::forget_task(const std::string& task, const Status& cause, std::uint64_t incarnation) {
-  end_sessions(sessions_.remove_all_of(task, incarnation), cause);
+bool Worker::Impl::forget_task(const std::string& task, const Status& cause, std::uint64_t incarnation) {
+  const auto ended = sessions_.remove_all_of(task, incarnation);
+  end_sessions(ended, cause);
   steps_->end_all_waiting_for(task, incarnation, cause);
+  return !ended.empty();
 }
 
 Result<GetStatusReply> Worker::Impl::get_status() { return GetStatusReply{options_.devices}; }
@@ -418,8 +420,8 @@ Worker::Worker(WorkerOptions options) : impl_(std::make_unique<Impl>(std::move(o
 Worker::~Worker() { impl_->stop(cancelled("the worker has ended")); }
 
 void Worker::stop(const Status& cause) { impl_->stop(cause); }
-void Worker::forget_task(const std::string& task, const Status& cause, std::uint64_t incarnation) {
-  impl_->forget_task(task, cause, incarnation);
+bool Worker::forget_task(const std::string& task, const Status& cause, std::uint64_t incarnation) {
+  return impl_->forget_task(task, cause, incarnation);
 }
 
 std::size_t Worker::open_steps() const { return impl_->open_steps(); }

@@ -49,7 +49,8 @@ class Worker : public WorkerInterface {
   void stop(const Status& cause);
   // A task is gone, or came back as another incarnation (0: it did not): its sessions here, and the steps that wait for
   // it, end with `cause`, but not those of the new incarnation.
-  void forget_task(const std::string& task, const Status& cause, std::uint64_t incarnation = 0);
+  // Returns whether it had sessions here.
+  bool forget_task(const std::string& task, const Status& cause, std::uint64_t incarnation = 0);
 
   // Steps that have begun here and not ended.
   std::size_t open_steps() const;

@@ -53,7 +53,8 @@ class MasterSession : public std::enable_shared_from_this<MasterSession> {
   std::vector<DeviceInfo> devices() const;
 
   // What uses the task ends with `cause`, now and later.
-  void lose_task(const std::string& task, const Status& cause);
+  // Returns whether the session uses the task.
+  bool lose_task(const std::string& task, const Status& cause);
   // Ends what runs with `cause`, waits for it and tells the workers; then `done` runs. More calls join the first.
   // `wait_for_workers`: `done` waits for the workers' answers too, for 10 s at most.
   void close(const Status& cause, bool wait_for_workers, std::function<void()> done);

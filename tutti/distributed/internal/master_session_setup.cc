@@ -157,7 +157,7 @@ void MasterSession::end_creation(Status status) {
   count_out();
 }
 
-void MasterSession::lose_task(const std::string& task, const Status& cause) {
+bool MasterSession::lose_task(const std::string& task, const Status& cause) {
   std::vector<std::shared_ptr<MasterStep>> steps;
   std::vector<std::shared_ptr<PartialStep>> partials;
   std::vector<std::shared_ptr<CompiledStep>> compiled;
@@ -166,14 +166,15 @@ void MasterSession::lose_task(const std::string& task, const Status& cause) {
     MutexLock lock(mu_);
     if (!workers_.contains(task)) {
       // While its tasks are being looked for, a lost one is waited for like any other.
-      if (state_ == State::kCreating && workers_.empty()) lost_early_.insert(task);
-      return;
+      const bool may_want_it = state_ == State::kCreating && workers_.empty();
+      if (may_want_it) lost_early_.insert(task);
+      return may_want_it;
     }
     const auto [lost, first] = lost_.emplace(task, cause);
     if (!first) {
       // One that was gone and is back has lost what it held: waiting for it is of no use any more.
       if (cause.code() == Code::kAborted) lost->second = cause;
-      return;
+      return true;
     }
     for (const auto& step : steps_) {
       if (step->uses(task)) steps.push_back(step);
@@ -191,6 +192,7 @@ void MasterSession::lose_task(const std::string& task, const Status& cause) {
   for (const auto& step : steps) step->cancel(cause);
   for (const auto& partial : partials) partial->cancel(cause);
   for (const auto& step : compiled) step->cancel(cause);
+  return true;
 }
 
 void MasterSession::close(const Status& cause, bool wait_for_workers, std::function<void()> done) {

@@ -214,7 +214,7 @@ void Peers::Impl::call_ended(const std::string& task, const std::shared_ptr<Peer
     MutexLock lock(mu_);
     Peer& peer = *peers_.at(task);
     ours = peer.calls.erase(call) != 0;
-    if (ours && broke) peer.broke = peer.call_broke = true;
+    if (ours && broke) peer.broke = true;
     // A peer that works so hard that heartbeats are late is not silent.
     if (status.ok()) health_.answered(task, call->to, options_.clock->now());
   }

@@ -108,7 +108,6 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
     bool asking_afresh = false;   // and over a connection that was begun for it
     bool silent = false;          // lost, but somebody takes connections there: a stopped process, a host that is off
     bool broke = false;           // a way to it, since it was last heard of
-    bool call_broke = false;      // with a call of ours
     bool unknown_called = false;  // another incarnation than the one that is known, since it was last asked
     bool plain_failed = false;    // a plain connection could not be begun; the channel pauses before it tries again
     bool found_said = false;
