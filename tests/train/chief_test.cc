@@ -1,17 +1,22 @@
 // One chief a job, and what it finds when it comes: on a cluster within this process.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <csignal>
 #include <future>
 #include <thread>
 
+#include "tests/core/temp_directory.h"
 #include "tests/support/child_process.h"
 #include "tests/train/train_fixture.h"
 #include "tutti/core/process_identity.h"
 #include "tutti/core/strings.h"
 #include "tutti/distributed/in_process_cluster.h"
+#include "tutti/io/checkpoint_state.h"
 #include "tutti/train/internal/chief_record.h"
 #include "tutti/train/monitored_training_session.h"
+#include "tutti/train/saver.h"
+#include "tutti/train/scaffold.h"
 
 namespace tutti::chief_test {
 
@@ -250,6 +255,81 @@ TEST_F(ChiefTest, ASessionThatIsLostGoesOnWithWhatItsTasksStillHave) {
   EXPECT_EQ(step(session, replica), 7);
   EXPECT_EQ(w(session, replica), 13.5f);
   EXPECT_EQ(lines_.count("All variables still have the values: training goes on"), 1);
+}
+
+// Otherwise the checkpoints of the chief before would never be deleted, nor be there to fall back to.
+TEST_F(ChiefTest, AChiefThatKeepsValuesTakesOverTheCheckpoints) {
+  const TempDirectory directory;
+  const auto saved = [&] {
+    return read_checkpoint_state(local_file_system(), directory.path()).value_or_throw()->all_model_checkpoint_paths;
+  };
+  const auto saving = [&](std::int64_t steps) {
+    MonitoredTrainingSessionOptions wanted = options(0);
+    wanted.checkpoint_dir = directory.path();
+    wanted.save_checkpoint_steps = steps;
+    wanted.scaffold = std::make_shared<Scaffold>();
+    return wanted;
+  };
+  {
+    CountingReplica replica;
+    Cancellation gone;
+    MonitoredTrainingSessionOptions wanted = saving(1);
+    wanted.environment.cancellation = &gone;
+    MonitoredTrainingSession session(replica.graph, wanted);
+    for (int i = 0; i < 2; ++i) session.run({replica.train});
+    wanted.scaffold->saver->wait();
+    gone.cancel(cancelled("killed"));
+    EXPECT_THROW(session.run({replica.train}), Error);
+  }
+  const std::vector<std::string> before = saved();
+  ASSERT_GE(before.size(), 2u);
+  CountingReplica replica;
+  const MonitoredTrainingSessionOptions wanted = saving(1'000'000);
+  MonitoredTrainingSession session(replica.graph, wanted);
+  wanted.scaffold->saver->wait();
+  EXPECT_EQ(lines_.count("All variables still have the values"), 1);
+  const std::vector<std::string> after = saved();
+  for (const std::string& path : before) {
+    EXPECT_EQ(std::count(after.begin(), after.end(), path), 1) << path << " is forgotten";
+  }
+}
+
+class FailsAtTheEnd : public SessionRunHook {
+ public:
+  void end(Session&) override { throw_error(resource_exhausted("disk full")); }
+};
+
+TEST_F(ChiefTest, AnErrorAtTheEndDoesNotMarkTheValuesAsFailed) {
+  CountingReplica replica;
+  MonitoredTrainingSessionOptions wanted = options(0);
+  wanted.hooks = {std::make_shared<FailsAtTheEnd>()};
+  {
+    MonitoredTrainingSession session(replica.graph, wanted);
+    session.run({replica.train});
+    EXPECT_EQ(thrown([&] { session.close(); }).code(), Code::kResourceExhausted);
+  }
+  const ChiefRecord record(replica.graph);
+  const auto other = connect(cluster_->target(), replica.graph).value_or_throw();
+  EXPECT_EQ(record.read(*other, {}).value_or_throw().value().phase, ChiefState::Phase::kTraining);
+}
+
+// A restore may take longer than a lease.
+TEST_F(ChiefTest, AChiefBeatsWhileItPrepares) {
+  CountingReplica replica;
+  const ChiefRecord record(replica.graph);
+  std::int64_t most = -1;
+  MonitoredTrainingSessionOptions wanted = options(0);
+  wanted.scaffold = std::make_shared<Scaffold>();
+  wanted.scaffold->init_fn = [&](const Scaffold&, Session& session) {
+    const auto deadline = std::chrono::steady_clock::now() + 60s;
+    while (most < 2 && std::chrono::steady_clock::now() < deadline) {
+      const ChiefState state = record.read(session, {}).value_or_throw().value();
+      EXPECT_EQ(state.phase, ChiefState::Phase::kReplacing);
+      most = std::max(most, state.beat);
+    }
+  };
+  MonitoredTrainingSession session(replica.graph, wanted);
+  EXPECT_GE(most, 2);
 }
 
 TEST_F(ChiefTest, AWorkerSaysWhatItWaitsFor) {

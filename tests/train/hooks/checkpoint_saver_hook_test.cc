@@ -15,6 +15,11 @@ using Events = std::vector<std::string>;
 
 struct CheckpointSaverHookTest : test::HookTest {
   std::atomic<bool> disk_full = false;
+  // While `disk_full`, no checkpoint becomes visible.
+  FaultyFileSystem full_disk{local_file_system(), [this](FileOp op, const std::string& path) {
+                               const bool publishes = op == FileOp::kRename && path.find("/checkpoint") != path.npos;
+                               return disk_full && publishes ? resource_exhausted(path, ": disk full") : Status();
+                             }};
   CheckpointSaverOptions options() {
     CheckpointSaverOptions made;
     made.checkpoint_dir = directory.path();
@@ -157,12 +162,7 @@ TEST_F(CheckpointSaverHookTest, ASaveThatFailsIsLoggedAndTrainingGoesOn) {
 }
 
 TEST_F(CheckpointSaverHookTest, ASaveThatFailsAtTheEndIsAnError) {
-  FaultyFileSystem full(local_file_system(), [&](FileOp op, const std::string& path) {
-    return disk_full && op == FileOp::kRename && path.find("/checkpoint") != path.npos
-               ? resource_exhausted(path, ": disk full")
-               : Status();
-  });
-  creator.environment.files = &full;
+  creator.environment.files = &full_disk;
   CheckpointSaverOptions made = options();
   made.save_steps = 1'000'000'000;
   const Status status = thrown_by([&] {
@@ -178,12 +178,7 @@ TEST_F(CheckpointSaverHookTest, ASaveThatFailsAtTheEndIsAnError) {
 
 // The save of the last step fails, and a run that moves no step sees that before the end does.
 TEST_F(CheckpointSaverHookTest, TheLastStepIsSavedAgainAtTheEnd) {
-  FaultyFileSystem full(local_file_system(), [&](FileOp op, const std::string& path) {
-    return disk_full && op == FileOp::kRename && path.find("/checkpoint") != path.npos
-               ? resource_exhausted(path, ": disk full")
-               : Status();
-  });
-  creator.environment.files = &full;
+  creator.environment.files = &full_disk;
   CheckpointSaverOptions made = options();
   made.save_steps = 2;
   MonitoredSession monitored = session({CheckpointSaverHook(made)});

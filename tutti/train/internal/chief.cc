@@ -20,7 +20,7 @@ namespace {
 constexpr std::chrono::seconds kBetweenBeats{1};
 // A chief of this very process that lives beats on time.
 constexpr std::chrono::seconds kSilenceInProcess{3};
-// A read of the record that takes longer met with a parameter server that stood still: nobody could beat meanwhile.
+// A slower read of the record means that the parameter server stood still, so that no chief could beat meanwhile.
 constexpr std::chrono::seconds kTimelyRead{1};
 // Another chief's record may be a late message of one that is no longer there: it must be seen twice.
 constexpr int kForeignBeats = 2;
