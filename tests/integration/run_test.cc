@@ -135,6 +135,19 @@ Status write_on(const std::string& target, const std::string& path, const std::s
   return session.ok() ? (*session)->try_run({}, {}, {write}).status() : session.status();
 }
 
+TEST_F(RunTest, DataDirectoriesThatWouldNotHoldAreRefused) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> mistakes = {
+      {{"--data-dir", "models"}, "--data-dir needs --insecure"},
+      {{"--insecure", "--data-dir", ""}, "without a colon"},
+      {{"--insecure", "--data-dir", "a:b"}, "--data-dir=\"a:b\""}};
+  for (const auto& [flags, words] : mistakes) {
+    ChildProcess job = run(flags, "echo started");
+    EXPECT_EQ(job.wait(), 2) << job.output();
+    EXPECT_NE(job.output().find(words), std::string::npos) << job.output();
+    EXPECT_EQ(job.output().find("started"), std::string::npos) << job.output();
+  }
+}
+
 // Any user of the machine reaches the ports of a job, which runs as its owner.
 TEST_F(RunTest, OnlyAJobsOwnTasksMayUseItsPorts) {
   for (const bool insecure : {false, true}) {
